@@ -35,6 +35,7 @@ class HostTensor {
   int32_t dtype() const { return tensor_.dtype; }
   int64_t size() const;  // elements
   std::vector<int64_t> shape() const;
+  std::vector<int64_t> stride() const;
 
   // The view for volley_problem and volley_buffers; NULL when absent. Valid while this lives.
   const volley_tensor* view() const { return present() ? &tensor_ : nullptr; }
@@ -44,9 +45,17 @@ class HostTensor {
   // All bytes that the tensor owns, for copies to a device; data() lies inside.
   std::span<std::byte> storage() const;
 
-  // Element access by index in the shape; reads as double, writes round once.
+  // For outputs, after a run: no byte outside the elements (margins, gaps) was written; no byte at
+  // all was written.
+  bool untouched_outside() const;
+  bool untouched() const;
+
+  // Element access by index in the shape; reads as double, writes round once (e8m0: down to a power
+  // of two).
   double at(std::span<const int64_t> index) const;
-  double at(std::initializer_list<int64_t> index) const { return at({index.begin(), index.size()}); }
+  double at(std::initializer_list<int64_t> index) const {
+    return at({index.begin(), index.size()});
+  }
   void set(std::span<const int64_t> index, double value);
   void set(std::initializer_list<int64_t> index, double value) {
     set({index.begin(), index.size()}, value);
@@ -62,6 +71,7 @@ class HostTensor {
   HostTensor contiguous() const;  // same values, contiguous
 
  private:
+  void store(int64_t offset, double value);
   int64_t offset_of(std::span<const int64_t> index) const;
   int64_t offset_of_flat(int64_t i) const;
 
