@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Device: what hardware a plan is made for. Either read off this machine (the driver is looked up
-// at run time, so the library loads where there is none) or a profile of a machine that is not here.
+// at run time, so the library loads where there is none) or a profile of a machine that is not
+// here.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ struct Device {
   std::string product;  // "NVIDIA H200"
   int32_t type = VOLLEY_DEVICE_CPU;
   int32_t id = 0;
-  bool present = false;   // false: a profile; plans for it cannot be run
-  int32_t arch = 0;       // compute capability as major * 10 + minor; 0 on the CPU
+  bool present = false;  // false: a profile; plans for it cannot be run
+  int32_t arch = 0;      // compute capability as major * 10 + minor; 0 on the CPU
   int32_t sms = 0;
   int64_t smem_per_block = 0;  // bytes that a block may opt in to
   int64_t smem_per_sm = 0;

@@ -52,10 +52,10 @@ inline uint16_t float_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffffu;
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
-  if (magnitude > 0x7f800000u) return sign | 0x7e00u;                     // NaN
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;                    // rounds to infinity
-  if (magnitude < 0x38800000u) {                                          // subnormal or zero:
-    const float aligned = std::bit_cast<float>(magnitude) + 0.5f;         // ulp(0.5) = 2^-24
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;              // NaN
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;             // rounds to infinity
+  if (magnitude < 0x38800000u) {                                   // subnormal or zero:
+    const float aligned = std::bit_cast<float>(magnitude) + 0.5f;  // ulp(0.5) = 2^-24
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(aligned) - 0x3f000000u);
   }
   const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);

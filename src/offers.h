@@ -34,9 +34,9 @@ enum Feature : uint32_t {
   kF32Output = 1u << 17,     // o (or a gradient) in f32 beside 16-bit or fp8 inputs
   kF64Output = 1u << 18,
   kAccumulate = 1u << 19,
-  kDifferentDv = 1u << 20,      // dv != d
+  kDifferentDv = 1u << 20,       // dv != d
   kNonPositiveScale = 1u << 21,  // scale <= 0
-  kAnyStride = 1u << 22,  // a last dim of q, k, v, o or a gradient that is not contiguous
+  kAnyStride = 1u << 22,         // a last dim of q, k, v, o or a gradient that is not contiguous
   kLseGradient = 1u << 23,
   kFeatureCount = 24
 };
@@ -45,8 +45,8 @@ enum Feature : uint32_t {
 uint32_t features_of(const Problem& problem);
 
 struct Offer {
-  int32_t backend;      // VOLLEY_BACKEND_*
-  int32_t op;           // VOLLEY_OP_*
+  int32_t backend;                  // VOLLEY_BACKEND_*
+  int32_t op;                       // VOLLEY_OP_*
   std::span<const int32_t> dtypes;  // of q, k, v
   uint32_t features;
   int64_t max_head_dim;  // of d and dv

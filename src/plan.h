@@ -27,13 +27,13 @@ struct PassedOver {
 
 // What a backend decided. Which fields it uses is its own business; unused ones are 0.
 struct Config {
-  int32_t row = -1;   // in the backend's table of configs
-  std::string name;   // "bf16 d128 causal 128x128, 2 stages"
+  int32_t row = -1;  // in the backend's table of configs
+  std::string name;  // "bf16 d128 causal 128x128, 2 stages"
   int64_t block_m = 0;
   int64_t block_n = 0;
   int32_t stages = 0;
-  int64_t smem = 0;    // bytes a block
-  int64_t grid = 0;    // blocks, or tasks on the CPU
+  int64_t smem = 0;     // bytes a block
+  int64_t grid = 0;     // blocks, or tasks on the CPU
   int32_t threads = 0;  // of a block, or of the pool on the CPU
 
   bool operator==(const Config&) const = default;

@@ -57,14 +57,14 @@ struct Problem {
   int32_t device_type = VOLLEY_DEVICE_CPU;
   int32_t device_id = 0;
 
-  int64_t b = 0;        // sequences
-  int64_t hq = 0;       // query heads
-  int64_t hk = 0;       // key heads; hq % hk == 0
-  int64_t d = 0;        // head dim of q and k
-  int64_t dv = 0;       // head dim of v and o
-  int64_t max_sq = 0;   // upper bound of a sequence's query length
-  int64_t max_sk = 0;   // ... of its key length (paged: max_pages * page)
-  int64_t page = 0;     // rows of a page; 0: not paged
+  int64_t b = 0;          // sequences
+  int64_t hq = 0;         // query heads
+  int64_t hk = 0;         // key heads; hq % hk == 0
+  int64_t d = 0;          // head dim of q and k
+  int64_t dv = 0;         // head dim of v and o
+  int64_t max_sq = 0;     // upper bound of a sequence's query length
+  int64_t max_sk = 0;     // ... of its key length (paged: max_pages * page)
+  int64_t page = 0;       // rows of a page; 0: not paged
   bool packed_q = false;  // cu_seqlens_q given: q is (total_q, hq, d)
   bool packed_k = false;
 
@@ -95,6 +95,5 @@ struct Problem {
 
 // Reads `in`, with its tensors, into `out`. On failure `out` is unspecified.
 Status make_problem(const volley_problem& in, Problem* out);
-
 
 }  // namespace volley::core

@@ -57,9 +57,11 @@ struct RoleInfo {
 };
 
 inline constexpr std::array<RoleInfo, kRoleCount> kRoles = {{
-#define VOLLEY_ROLE(role, field, written)                                            \
-  {Role::role, #field, offsetof(volley_problem, field), offsetof(volley_buffers, field), \
-   Written::written}
+#define VOLLEY_ROLE(role, field, written)                                                 \
+  {                                                                                       \
+    Role::role, #field, offsetof(volley_problem, field), offsetof(volley_buffers, field), \
+        Written::written                                                                  \
+  }
     VOLLEY_ROLE(kQ, q, kNever),
     VOLLEY_ROLE(kK, k, kNever),
     VOLLEY_ROLE(kV, v, kNever),

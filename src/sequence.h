@@ -20,14 +20,14 @@ struct Lengths {
 };
 
 struct Sequence {
-  int64_t batch = 0;     // index in a dense tensor's batch axis; 0 when packed
-  int64_t batch_k = 0;   // the same for k and v
-  int64_t q_begin = 0;   // first row in a packed tensor; 0 when dense
+  int64_t batch = 0;    // index in a dense tensor's batch axis; 0 when packed
+  int64_t batch_k = 0;  // the same for k and v
+  int64_t q_begin = 0;  // first row in a packed tensor; 0 when dense
   int64_t k_begin = 0;
-  int64_t q_rows = 0;    // rows owned: those past sq are written as empty
-  int64_t sq = 0;        // used query rows
-  int64_t sk = 0;        // used key rows
-  int64_t offset = 0;    // of the band
+  int64_t q_rows = 0;  // rows owned: those past sq are written as empty
+  int64_t sq = 0;      // used query rows
+  int64_t sk = 0;      // used key rows
+  int64_t offset = 0;  // of the band
 
   // The keys [first, last) that query row i may see by the band alone.
   int64_t first_key(const Band& band, int64_t i) const {

@@ -39,3 +39,9 @@ Status not_offered(int32_t reason, fmt::format_string<Args...> format, Args&&...
 }
 
 }  // namespace volley::core
+
+// Returns from the calling function with the Status of `expression` unless it is OK.
+#define VOLLEY_TRY(expression)                                                        \
+  do {                                                                                \
+    if (::volley::core::Status status_ = (expression); !status_.ok()) return status_; \
+  } while (false)

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "log.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+
+namespace volley::core {
+namespace {
+
+// One lock for callback and user pointer together, held while the callback runs: after
+// volley_set_log returns, the old callback is not called again.
+struct Sink {
+  std::mutex mutex;
+  volley_log_callback callback = nullptr;
+  void* user = nullptr;
+};
+
+Sink& sink() {
+  static Sink instance;
+  return instance;
+}
+
+bool environment_asks() {
+  const char* value = std::getenv("VOLLEY_LOG");
+  return value != nullptr && std::string_view(value) == "plan";
+}
+
+}  // namespace
+
+bool log_wanted() {
+  const std::lock_guard lock(sink().mutex);
+  return sink().callback != nullptr || environment_asks();
+}
+
+void log_line(const std::string& line) {
+  const std::lock_guard lock(sink().mutex);
+  if (sink().callback != nullptr) {
+    sink().callback(line.c_str(), sink().user);
+  } else if (environment_asks()) {
+    std::fprintf(stderr, "volley: %s\n", line.c_str());
+  }
+}
+
+void set_log(volley_log_callback callback, void* user) {
+  const std::lock_guard lock(sink().mutex);
+  sink().callback = callback;
+  sink().user = user;
+}
+
+}  // namespace volley::core
