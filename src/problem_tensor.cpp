@@ -17,14 +17,16 @@ std::string list_text(const int64_t* values, int64_t count) {
   return text + (count == 1 ? ",)" : ")");
 }
 
+__extension__ using Wide = __int128;
+
 // The extent in bytes fits 64 bits, so that no later offset can overflow.
 bool extent_fits(const Tensor& tensor) {
-  __int128 low = 0;
-  __int128 high = 0;
-  __int128 elements = 1;
+  Wide low = 0;
+  Wide high = 0;
+  Wide elements = 1;
   for (int32_t i = 0; i < tensor.ndim; ++i) {
     if (tensor.shape[i] == 0) return true;
-    const __int128 reach = __int128{tensor.shape[i] - 1} * tensor.stride[i];
+    const Wide reach = Wide{tensor.shape[i] - 1} * tensor.stride[i];
     (reach < 0 ? low : high) += reach;
     elements *= tensor.shape[i];
     if (elements > INT64_MAX / 8) return false;
