@@ -6,9 +6,9 @@
 set -euo pipefail
 source=$1 scratch=$2
 
-refuses() {  # refuses OPTION=VALUE 'what the sentence says'
+refuses() {  # refuses OPTION=VALUE 'what the sentence says' [environment...]
   rm -rf "$scratch"
-  if output=$(cmake -S "$source" -B "$scratch" "-D$1" 2>&1); then
+  if output=$(env "${@:3}" cmake -S "$source" -B "$scratch" "-D$1" 2>&1); then
     echo "cmake took $1" >&2
     exit 1
   fi
@@ -25,5 +25,9 @@ refuses VOLLEY_CUDA=maybe "VOLLEY_CUDA is 'maybe'; wanted is one of: AUTO, ON, O
 refuses VOLLEY_BUILD_TESTS=perhaps "VOLLEY_BUILD_TESTS is 'perhaps'; wanted is ON or OFF."
 refuses VOLLEY_SANITIZE=adress "VOLLEY_SANITIZE holds 'adress'; wanted are address, undefined"
 refuses VOLLEY_SANITIZE=thread,address "thread and address exclude each other"
+refuses VOLLEY_CUDA=ON "VOLLEY_CUDA is ON, but no CUDA compiler was found" CUDACXX=/nowhere/nvcc
 refuses CMAKE_BUILD_TYPE=Fast "CMAKE_BUILD_TYPE is 'Fast'; wanted is one of: Debug, Release"
+if command -v nvcc >/dev/null; then
+  refuses "CMAKE_CUDA_ARCHITECTURES=80;90" "is '80;90'; wanted is a list with 90a"
+fi
 rm -rf "$scratch"

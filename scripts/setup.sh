@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Installs what a build of Volley needs on Debian 12 or Ubuntu 24.04, as root or through sudo. Says
+# what it does; does nothing that is done already.
+#
+#   scripts/setup.sh          compiler, CMake, Ninja, the four libraries
+#   scripts/setup.sh --cuda   also a CUDA 13.0 compiler, from PyPI, into build/cuda-toolkit, unless
+#                             the machine has a toolkit (--cuda-from-pypi: even then)
+#   scripts/setup.sh --dev    also the tools of scripts/format.sh, tidy.sh and bare_debian_test.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() { sed -n '6,10s/^# *//p' "$0"; }
+
+packages=(g++ cmake ninja-build pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev)
+cuda=no
+for argument in "$@"; do
+  case $argument in
+    --cuda) cuda=missing packages+=(python3-venv) ;;
+    --cuda-from-pypi) cuda=pypi packages+=(python3-venv) ;;
+    --dev) packages+=(clang-format clang-tidy debootstrap python3) ;;
+    --help) usage; exit 0 ;;
+    *) echo "setup.sh: unknown argument '$argument'; see --help" >&2; exit 2 ;;
+  esac
+done
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else
+    echo "setup.sh: needs root or sudo to run: $*" >&2
+    exit 1
+  fi
+}
+
+install_packages() {
+  local missing=()
+  for package in "$@"; do
+    [ "$(dpkg-query -Wf '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+      missing+=("$package")
+  done
+  [ ${#missing[@]} = 0 ] && return
+  echo "setup: installing ${missing[*]}"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null
+}
+
+# The wheels lay a toolkit out as nvcc wants it, but for the names lib64 and libcudart.so, which the
+# linker and CMake look for. cccl has version numbers of its own.
+install_cuda_from_pypi() {
+  local venv=$PWD/build/cuda-venv link=$PWD/build/cuda-toolkit root
+  if [ -x "$link/bin/nvcc" ]; then return; fi
+  echo "setup: taking the CUDA 13.0 compiler from PyPI into build/cuda-toolkit (300 MB)"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check --no-deps \
+    'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' \
+    'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*'
+  root=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13)
+  ln -sfn lib "$root/lib64"
+  ln -sfn libcudart.so.13 "$root/lib/libcudart.so"
+  ln -sfn "$root" "$link"
+  "$link/bin/nvcc" --version | grep -o 'release [0-9.]*' | sed 's/^/setup: CUDA /'
+}
+
+if ! command -v apt-get >/dev/null; then
+  echo "setup.sh: this script knows apt only; install by hand: ${packages[*]}" >&2
+  exit 1
+fi
+install_packages "${packages[@]}"
+if [ $cuda = pypi ]; then
+  install_cuda_from_pypi
+elif [ $cuda = missing ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+  install_cuda_from_pypi
+fi
+echo "setup: ready"
