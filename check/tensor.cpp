@@ -14,8 +14,8 @@
 namespace volley::check {
 namespace {
 
-constexpr size_t kAlignment = 128;
-constexpr size_t kMargin = 256;  // bytes on either side: two cache lines, two TMA boxes' worth
+constexpr size_t kAlignment = 256;  // what a workspace wants
+constexpr size_t kMargin = 256;     // bytes on either side: two cache lines, two TMA boxes' worth
 
 std::shared_ptr<std::byte[]> allocate(size_t bytes) {
   const auto alignment = std::align_val_t{kAlignment};

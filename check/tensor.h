@@ -22,7 +22,7 @@ class HostTensor {
   // Contiguous, every element poisoned.
   HostTensor(int32_t dtype, std::vector<int64_t> shape);
 
-  // Any strides (elements; may be 0 or negative). The base address is 128-byte aligned plus
+  // Any strides (elements; may be 0 or negative). The base address is 256-byte aligned plus
   // `offset` elements.
   HostTensor(int32_t dtype, std::vector<int64_t> shape, std::vector<int64_t> stride,
              int64_t offset = 0);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The tolerance rule: what counts as a right result. NaN and infinities must be where the reference
+// has them; the error against the float64 reference of the same rounded inputs is bounded by a
+// multiple of the naive program's (naive.h) in the same precision. Read run.h next.
+#pragma once
+
+#include <string>
+
+#include "tensor.h"
+
+namespace volley::check {
+
+// Multiples of naive's error that are allowed; the ulp is that of the largest |reference|.
+struct Rule {
+  double max_factor;
+  double rmse_factor;
+  double ulps = 2;
+};
+inline constexpr Rule kForwardRule{2, 1.5};
+inline constexpr Rule kGradientRule{3, 2};
+
+struct Comparison {
+  bool ok = true;
+  double max_error = 0;
+  double max_bound = 0;
+  double rmse = 0;
+  double rmse_bound = 0;
+  std::string sentence;  // "o is right: max error ...", or what is wrong, with the worst index
+};
+
+// want in float64; naive of the same shape.
+Comparison compare(const std::string& name, const HostTensor& got, const HostTensor& want,
+                   const HostTensor& naive, const Rule& rule);
+
+// Bound: 2e-5 + 4e-6 * max_logit for every element.
+Comparison compare_lse(const HostTensor& got, const HostTensor& want, double max_logit);
+
+// The distance from |value| to the next larger number of a floating dtype.
+double ulp(int32_t dtype, double value);
+
+}  // namespace volley::check
