@@ -162,7 +162,8 @@ Status read_band(const volley_problem& in, Band* out) {
   out->right = in.causal ? 0 : in.window_right;
   out->alignment = in.mask_alignment;
   out->explicit_offset = in.mask_offset;
-  if (out->open()) *out = Band{};  // an offset without a band means nothing
+  // Nothing but a band and ALiBi looks at the offset.
+  if (out->open() && in.alibi_slopes == nullptr) *out = Band{};
   return {};
 }
 

@@ -84,7 +84,10 @@ Status expect_vector(Problem* problem, Role role, int64_t size, const char* axes
   const Tensor& tensor = (*problem)[role];
   if (!tensor.present) return {};
   VOLLEY_TRY(expect_dtype(info(role).name, tensor, {VOLLEY_I32}));
-  return expect_shape(info(role).name, tensor, {size}, axes);
+  VOLLEY_TRY(expect_shape(info(role).name, tensor, {size}, axes));
+  if (size <= 1 || tensor.stride[0] == 1) return {};
+  return invalid(VOLLEY_REASON_STRIDE, "{} has stride {}, wanted 1", info(role).name,
+                 tensor.stride[0]);
 }
 
 Status expect_scalar(Problem* problem, Role role) {
