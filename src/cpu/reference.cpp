@@ -55,11 +55,20 @@ void attend_row(const Problem& problem, const Buffers& buffers, const Head& head
   }
 }
 
-// The features table says what is offered; nothing about geometry is refused.
+// The features table says what is offered; nothing about geometry is refused. Waking a thread takes
+// as long as some 2^18 multiply-adds, so small problems stay on the calling one.
 Status plan_reference(Plan* plan) {
+  const Problem& problem = plan->problem;
+  VOLLEY_TRY(resolve_threads(problem.num_threads, &plan->config.threads));
+  const double rows = static_cast<double>(problem.hq) *
+                      static_cast<double>(problem[Role::kQ].shape[0] * problem[Role::kQ].shape[1]);
+  const double work =
+      rows * static_cast<double>(problem.max_sk) * static_cast<double>(problem.d + problem.dv);
+  plan->config.threads = static_cast<int32_t>(
+      std::clamp(work / 0x1p18, 1.0, static_cast<double>(plan->config.threads)));
   plan->config.name = "float64, naive";
-  plan->config.grid = plan->problem.b * plan->problem.hq;
-  return resolve_threads(plan->problem.num_threads, &plan->config.threads);
+  plan->config.grid = problem.b * problem.hq;
+  return {};
 }
 
 Status prepare_reference(const Plan&) { return {}; }
