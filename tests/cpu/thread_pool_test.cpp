@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "variable.h"
+
 namespace volley::core {
 namespace {
 
@@ -46,15 +48,6 @@ constexpr bool kCanForkWithThreads = false;
 #else
 constexpr bool kCanForkWithThreads = true;
 #endif
-
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 TEST(ThreadPool, RunsEveryTaskOnce) {
   for (const int threads : {0, 1, 2, 3, 8, 64}) {

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel for AVX-512 F, BW, DQ and VL (2017 on).
+// CMakeLists.txt sets the flags; see attend.inc.h.
+#include "cpu/kernel/attend.inc.h"
+
+namespace volley::core {
+
+constinit const Kernel kAvx512Kernel = {"avx512", attend, exp_in_place, tanh_in_place};
+
+}  // namespace volley::core

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The two matrix products of a tile, as small blocks that stay in registers. Each sum runs over its
+// whole range in order, whatever the block it lies in, so that a row's bits do not depend on where
+// in a tile it is.
+#pragma once
+
+#include "cpu/kernel/vec.inc.h"
+#include "cpu/tile.h"
+
+namespace volley::core {
+namespace {
+
+// Vectors a block: 4 x 4 sums fill half of AVX-512's 32 registers, 4 x 2 half of the 16 elsewhere.
+constexpr int kWide = kLanes == 16 ? 4 : 2;
+
+// p[j + i][r ...] = scale * sum over c of k[j + i][c] * q[c][r ...] for i < 4.
+template <int width>
+[[gnu::always_inline]] inline void score_block(const Tile& tile, int j, int r) {
+  Vec sum[4][width] = {};
+  const float* k = tile.k_packed + j * tile.k_stride;
+  const float* q = tile.q_packed + r;
+  for (int64_t c = 0; c < tile.d; ++c) {
+    for (int i = 0; i < 4; ++i) {
+      for (int w = 0; w < width; ++w) {
+        sum[i][w] += k[i * tile.k_stride + c] * load<Vec>(q + c * kTileRows + w * kLanes);
+      }
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int w = 0; w < width; ++w) {
+      store(tile.p + (j + i) * kTileRows + r + w * kLanes, sum[i][w] * tile.scale);
+    }
+  }
+}
+
+// Scores of the tile's rows, rounded up to a whole vector, and the packed keys, rounded up to 4.
+void score(const Tile& tile, int keys) {
+  int r = 0;
+  for (; r + (kWide - 1) * kLanes < tile.rows; r += kWide * kLanes) {
+    for (int j = 0; j < keys; j += 4) score_block<kWide>(tile, j, r);
+  }
+  for (; r < tile.rows; r += kLanes) {
+    for (int j = 0; j < keys; j += 4) score_block<1>(tile, j, r);
+  }
+}
+
+// o[r + i][c ...] = alpha[r + i] * o[r + i][c ...] + sum over j of p[j][r + i] * v[j][c ...].
+template <int width>
+[[gnu::always_inline]] inline void value_block(const Tile& tile, const float* alpha, int keys,
+                                               int r, int64_t c) {
+  Vec sum[4][width] = {};
+  const float* p = tile.p + r;
+  const float* v = tile.v_packed + c;
+  for (int j = 0; j < keys; ++j) {
+    for (int i = 0; i < 4; ++i) {
+      for (int w = 0; w < width; ++w) {
+        sum[i][w] += p[j * kTileRows + i] * load<Vec>(v + j * tile.v_stride + w * kLanes);
+      }
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    float* o = tile.o + (r + i) * tile.v_stride + c;
+    for (int w = 0; w < width; ++w) {
+      store(o + w * kLanes, load<Vec>(o + w * kLanes) * alpha[r + i] + sum[i][w]);
+    }
+  }
+}
+
+void accumulate(const Tile& tile, const float* alpha, int keys) {
+  int64_t c = 0;
+  for (; c + kWide * kLanes <= tile.dv; c += kWide * kLanes) {
+    for (int r = 0; r < tile.rows; r += 4) value_block<kWide>(tile, alpha, keys, r, c);
+  }
+  for (; c < tile.dv; c += kLanes) {
+    for (int r = 0; r < tile.rows; r += 4) value_block<1>(tile, alpha, keys, r, c);
+  }
+}
+
+}  // namespace
+}  // namespace volley::core

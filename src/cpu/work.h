@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Work: a problem cut into independent tiles. A tile is up to kTileRows rows of one sequence and
+// one key head; its rows run over the query heads of the group first, then over the queries, so
+// that a short sequence with many heads still fills tiles. Also filled are the rows that must only
+// be cleared: beyond a used length, or beyond the last cumulative one. Read tile.h next.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend.h"
+#include "cpu/tile.h"
+#include "sequence.h"
+
+namespace volley::core {
+
+struct TilePlace {
+  Sequence sequence;
+  int64_t key_head = 0;
+  int64_t first_row = 0;
+  int32_t rows = 0;
+};
+
+class Work {
+ public:
+  Work(const Problem& problem, const Buffers& buffers);
+
+  int64_t tiles() const { return tiles_before_.back(); }
+
+  // Tile `index`: those with the most keys of a causal problem first.
+  TilePlace place(int64_t index) const;
+
+  // Row r of a tile belongs to this query, counted within its sequence, and to this query head.
+  int64_t query(const TilePlace& place, int r) const { return (place.first_row + r) / group_; }
+  int64_t head(const TilePlace& place, int r) const {
+    return place.key_head * group_ + (place.first_row + r) % group_;
+  }
+
+  // Everything but the scratch pointers.
+  void fill(const TilePlace& place, Tile* tile) const;
+
+ private:
+  Sequence sequence(int64_t n) const;
+  int64_t tiles_per_head(const Sequence& s) const;
+
+  const Problem& problem_;
+  const Buffers& buffers_;
+  const Lengths lengths_;
+  const int64_t group_;
+  std::vector<int64_t> tiles_before_;  // each sequence; the last entry is their number
+};
+
+}  // namespace volley::core
