@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "cuda/kernels.h"
+#include "cuda/schedule.h"
 #include "cuda/tensor_map.h"
 
 namespace volley::cuda {
@@ -68,23 +69,12 @@ core::Status encode_operands(const FwdConfig& config, const FwdCall& call, FwdPa
 
 }  // namespace
 
-Schedule make_schedule(const FwdConfig& config, i64 b, i64 hq, i64 sq, i64 sk, int sms) {
-  Schedule s{};
-  s.q_tiles = (sq + config.block_m - 1) / config.block_m;
-  const i64 tiles = b * hq * s.q_tiles;
-  // Pairs would leave SMs idle where there is not even one tile for each.
-  s.pair_tiles = config.mask == MaskKind::kCausal && tiles > sms;
-  s.items = s.pair_tiles ? b * hq * ((s.q_tiles + 1) / 2) : tiles;
-  // Few heads at long lengths, so that K and V stay in L2; enough that neighbours run in step.
-  s.section = static_cast<int>(std::clamp<i64>(65536 / std::max<i64>(sk, 1), 8, 32));
-  s.grid = static_cast<int>(std::min<i64>(s.items, sms));
-  return s;
-}
-
-core::Status load_kernel(const FwdConfig& config, const void* kernel) {
-  return device_error(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           shared_bytes(config)),
-                      "loading the forward kernel");
+core::Status load_forward(const FwdConfig& config, const void* kernel) {
+  VOLLEY_TRY(device_error(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               shared_bytes(config)),
+                          "loading the forward kernel"));
+  cudaFuncAttributes attributes{};  // asking for them loads the kernel
+  return device_error(cudaFuncGetAttributes(&attributes, fill_kernel()), "loading the fill kernel");
 }
 
 core::Status launch_forward(const FwdConfig& config, const void* kernel, const FwdCall& call,

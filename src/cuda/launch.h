@@ -31,22 +31,8 @@ struct FwdCall {
   double scale;
 };
 
-// Limits of the 32-bit counters in FwdParams. The plan refuses what is larger.
-constexpr i64 kMaxRows = i64{1} << 30;   // sq and sk
-constexpr i64 kMaxItems = i64{1} << 30;  // tiles: b * hq * ceil(sq / block_m)
-
-// How the tiles of a call are dealt out to `sms` CTAs (common/tile.cuh). Pure.
-struct Schedule {
-  i64 q_tiles;
-  i64 items;
-  bool pair_tiles;
-  int section;
-  int grid;
-};
-Schedule make_schedule(const FwdConfig& config, i64 b, i64 hq, i64 sq, i64 sk, int sms);
-
-// Loads a kernel into the current device and grants it its shared memory.
-core::Status load_kernel(const FwdConfig& config, const void* kernel);
+// Loads what launch_forward may need into the current device, so that it can be captured.
+core::Status load_forward(const FwdConfig& config, const void* kernel);
 
 // Enqueues the forward on the current device. Any extent may be 0.
 core::Status launch_forward(const FwdConfig& config, const void* kernel, const FwdCall& call,
