@@ -29,7 +29,7 @@ if(NOT CMAKE_CUDA_COMPILER)
     message(FATAL_ERROR "VOLLEY_CUDA is ON, but no CUDA compiler was found; wanted is nvcc 12.4 or "
       "newer on PATH or in CMAKE_CUDA_COMPILER. scripts/setup.sh --cuda installs one.")
   endif()
-  message(STATUS "Hopper kernels: left out (no CUDA compiler; scripts/setup.sh --cuda installs one)")
+  message(STATUS "Hopper kernels: left out (no CUDA compiler; scripts/setup.sh --cuda gets one)")
   return()
 endif()
 
@@ -44,10 +44,6 @@ if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know nvcc's
-  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
-  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
-endif()
 find_package(CUDAToolkit REQUIRED)
 set(VOLLEY_WITH_CUDA TRUE)
 message(STATUS "Hopper kernels: built with CUDA ${CMAKE_CUDA_COMPILER_VERSION} "

@@ -50,6 +50,6 @@ endif()
 
 if(CMAKE_BUILD_TYPE AND
    NOT CMAKE_BUILD_TYPE MATCHES "^(Debug|Release|RelWithDebInfo|MinSizeRel)$")
-  message(FATAL_ERROR "CMAKE_BUILD_TYPE is '${CMAKE_BUILD_TYPE}'; wanted is one of: Debug, Release, "
-    "RelWithDebInfo, MinSizeRel.")
+  message(FATAL_ERROR "CMAKE_BUILD_TYPE is '${CMAKE_BUILD_TYPE}'; wanted is one of: Debug, "
+    "Release, RelWithDebInfo, MinSizeRel.")
 endif()

@@ -23,9 +23,9 @@
 #define VOLLEY_ABI_VERSION 1
 
 #if defined(VOLLEY_STATIC) || !defined(__GNUC__)
-#define VOLLEY_API
+#  define VOLLEY_API
 #else
-#define VOLLEY_API __attribute__((visibility("default")))
+#  define VOLLEY_API __attribute__((visibility("default")))
 #endif
 
 #ifdef __cplusplus
@@ -50,9 +50,9 @@ enum {
 enum {
   VOLLEY_REASON_NONE = 0,
   /* bad input (code VOLLEY_INVALID_ARGUMENT) */
-  VOLLEY_REASON_NULL = 1,      /* something required is NULL or absent */
-  VOLLEY_REASON_STRUCT = 2,    /* size field, reserved field or unknown enumeration value */
-  VOLLEY_REASON_DTYPE = 3,     /* also: a right dtype that a backend does not offer */
+  VOLLEY_REASON_NULL = 1,   /* something required is NULL or absent */
+  VOLLEY_REASON_STRUCT = 2, /* size field, reserved field or unknown enumeration value */
+  VOLLEY_REASON_DTYPE = 3,  /* also: a right dtype that a backend does not offer */
   VOLLEY_REASON_SHAPE = 4,
   VOLLEY_REASON_STRIDE = 5,    /* also: a stride that a backend cannot take */
   VOLLEY_REASON_ALIGNMENT = 6, /* also: an alignment that a backend cannot take */
@@ -135,7 +135,7 @@ enum {
 /* DLPack's device types. */
 enum { VOLLEY_DEVICE_CPU = 1, VOLLEY_DEVICE_CUDA = 2 };
 
-/* ---- Structs ----------------------------------------------------------------------------------- */
+/* ---- Structs --------------------------------------------------------------------------------- */
 
 /* A strided view of memory; frozen. Passed by pointer, NULL means absent. Unused fields are 0. */
 typedef struct volley_tensor {
@@ -168,7 +168,7 @@ typedef struct volley_problem {
   const volley_tensor* q; /* (b, sq, hq, d) or (total_q, hq, d): f32, f16, bf16, e4m3 */
   const volley_tensor* k; /* (b, sk, hk, d) or (total_k, hk, d) */
   const volley_tensor* v; /* (b, sk, hk, dv) or (total_k, hk, dv) */
-  const volley_tensor* o; /* (b, sq, hq, dv) or (total_q, hq, dv): q's dtype, f32; 16-bit for e4m3 */
+  const volley_tensor* o; /* (b, sq, hq, dv) or (total_q, hq, dv): q's dtype or f32; e4m3: 16-bit */
   const volley_tensor* lse; /* (b, hq, sq) or (hq, total_q) f32; forward: optional */
 
   /* Lengths, all i32. Sequence n owns rows [cu[n], cu[n + 1]), of which the first used[n] count. */
@@ -181,7 +181,7 @@ typedef struct volley_problem {
   const volley_tensor* sink;         /* (hq) f32, f16, bf16: a logit that joins each row's sum */
   const volley_tensor* bias;         /* (b, hq, sq, sk), size 1 or stride 0 broadcasts */
   const volley_tensor* alibi_slopes; /* (hq) or (b, hq) f32 */
-  const volley_tensor* mask;         /* (b, hq, sq, sk) bool, true = may see; broadcasts like bias */
+  const volley_tensor* mask;         /* (b, hq, sq, sk) bool, true: may see; broadcasts like bias */
   const volley_tensor* q_descale;    /* (b, hq or hk, blocks) f32 or e8m0: multiply back */
   const volley_tensor* k_descale;    /* (b, hk, blocks); paged: (pages, hk, blocks) */
   const volley_tensor* v_descale;
@@ -244,7 +244,7 @@ typedef struct volley_buffers {
 /* An immutable plan; may be used from many threads at once. */
 typedef struct volley_plan volley_plan;
 
-/* ---- Calls ------------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 VOLLEY_API int32_t volley_abi_version(void);
 VOLLEY_API const char* volley_version(void); /* "0.1.0" */
@@ -290,7 +290,7 @@ VOLLEY_API uint64_t volley_plan_describe(const volley_plan* plan, int32_t format
                                          uint64_t capacity);
 
 /* Runs a plan. stream: a cudaStream_t, ignored on the CPU (which returns when it is done). On a GPU
- * the call only enqueues: no synchronisation, no allocation. Contents of the workspace are arbitrary
+ * the call only enqueues: no synchronisation, no allocation. The workspace's contents are arbitrary
  * before and after. A failed call leaves outputs untouched unless the status is DEVICE_ERROR. */
 VOLLEY_API int32_t volley_run(const volley_plan* plan, const volley_buffers* buffers,
                               void* workspace, uint64_t workspace_size, void* stream,
@@ -313,14 +313,14 @@ VOLLEY_API uint64_t volley_doctor(int32_t format, char* buffer, uint64_t capacit
 typedef void (*volley_log_callback)(const char* line, void* user);
 VOLLEY_API void volley_set_log(volley_log_callback callback, void* user);
 
-/* ---- DLPack ------------------------------------------------------------------------------------ */
+/* ---- DLPack ---------------------------------------------------------------------------------- */
 
 /* Needs dlpack.h included first. Returns a view of `t` (byte_offset applied); strides NULL means
  * contiguous. ndim above 5 yields ndim = -1, which every call refuses. */
 #ifdef DLPACK_VERSION
-#define VOLLEY_HAS_DLPACK 1
+#  define VOLLEY_HAS_DLPACK 1
 #elif defined(DLPACK_MAJOR_VERSION)
-#define VOLLEY_HAS_DLPACK 1
+#  define VOLLEY_HAS_DLPACK 1
 #endif
 #ifdef VOLLEY_HAS_DLPACK
 static inline volley_tensor volley_tensor_from_dlpack(const DLTensor* t) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * volley.h alone, as C99 with -pedantic -Werror. The frozen struct keeps its size: a change here is a
- * change of the ABI.
+ * volley.h alone, as C99 with -pedantic -Werror. The frozen struct keeps its size: a change here is
+ * a change of the ABI.
  */
 #include <volley/volley.h>
 

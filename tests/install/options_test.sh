@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# options_test.sh SOURCE_DIR SCRATCH_DIR: a build option with a value that it does not know stops the
-# configuration with a sentence that names the option and what is wanted.
+# options_test.sh SOURCE_DIR SCRATCH_DIR: a build option with a value that it does not know stops
+# the configuration with a sentence that names the option and what is wanted.
 set -euo pipefail
 source=$1 scratch=$2
 
