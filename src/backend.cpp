@@ -8,7 +8,7 @@ namespace volley::core {
 namespace {
 
 const std::vector<Backend>& table() {
-  static const std::vector<Backend> backends = {cpu_backend(), reference_backend()};
+  static const std::vector<Backend> backends = {sm90_backend(), cpu_backend(), reference_backend()};
   return backends;
 }
 

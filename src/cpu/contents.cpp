@@ -93,8 +93,9 @@ Status check_scale_rows(const View& scales, Role role, int64_t block, int64_t n,
     for (int64_t i = 0; i < blocks_of(rows, block); ++i) {
       const double scale = scales.at(n, head, i);
       if (!std::isfinite(scale) || scale <= 0) {
-        return bad("{}[{}][{}][{}] is {}; wanted a finite value above 0", info(role).name, n, head,
-                   i, scale);
+        const auto& stride = scales.tensor->stride;  // 0: broadcast, the caller has index 0 only
+        return bad("{}[{}][{}][{}] is {}; wanted a finite value above 0", info(role).name,
+                   stride[0] ? n : 0, stride[1] ? head : 0, stride[2] ? i : 0, scale);
       }
     }
   }

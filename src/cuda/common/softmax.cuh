@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Online softmax over an accumulator fragment. A row is spread over the four threads of a quad;
+// each thread follows the maximum of the whole row but only its own part of the sum.
+//
+// Numbers: logits are in base 2, s * scale with scale = softmax scale * log2(e), and `maximum` is
+// the *rounded* product, the same one that is subtracted from each logit. So its rounding cancels
+// between P, the sum and the LSE, however large logits are. A row that has seen no key has
+// maximum -infinity and sum 0. NaN never enters the maximum; it reaches the sum and O by itself.
+#pragma once
+
+#include "cuda/common/layout.cuh"
+#include "cuda/common/mask.cuh"
+
+namespace volley::cuda {
+
+// The thread's two rows.
+struct RowState {
+  float maximum[2] = {-kInfinity, -kInfinity};
+  float sum[2] = {0.f, 0.f};
+};
+
+// Combines over the quad that shares a row. Threads: a whole warp.
+__device__ __forceinline__ float quad_max(float x) {
+  x = fmaxf(x, ptx::shuffle_xor(x, 1));
+  return fmaxf(x, ptx::shuffle_xor(x, 2));
+}
+__device__ __forceinline__ float quad_sum(float x) {
+  x += ptx::shuffle_xor(x, 1);
+  return x + ptx::shuffle_xor(x, 2);
+}
+
+// The largest score of each row. Two chains a row keep the pipeline busy.
+template <int kCount>
+__device__ __forceinline__ void row_max(const float (&s)[kCount], float (&top)[2]) {
+  float even[2] = {s[0], s[2]}, odd[2] = {s[1], s[3]};
+#pragma unroll
+  for (int i = 4; i < kCount; i += 2) {
+    even[Accumulator::slot(i)] = fmaxf(even[Accumulator::slot(i)], s[i]);
+    odd[Accumulator::slot(i)] = fmaxf(odd[Accumulator::slot(i)], s[i + 1]);
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) top[r] = quad_max(fmaxf(even[r], odd[r]));
+}
+
+// One block: s becomes P = 2^(logit - maximum), rows takes the block in, and `correction` is what
+// the O accumulated so far must be multiplied by. With kLazy > 0 a maximum moves only once it has
+// grown by more than kLazy, so P may reach 2^kLazy.
+// Threads: a whole warp. Registers: s in place, 8 more.
+template <int kLazy, int kCount>
+__device__ __forceinline__ void softmax(float (&s)[kCount], float scale, RowState& rows,
+                                        float (&correction)[2]) {
+  float top[2], shift[2];
+  row_max(s, top);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float seen = top[r] * scale;
+    const bool moves = seen - rows.maximum[r] > static_cast<float>(kLazy);  // not if both -inf
+    const float maximum = moves ? seen : rows.maximum[r];
+    shift[r] = maximum == -kInfinity ? 0.f : maximum;  // -inf - -inf would be NaN
+    correction[r] = ptx::exp2(rows.maximum[r] - shift[r]);
+    rows.maximum[r] = maximum;
+  }
+  float even[2] = {0.f, 0.f}, odd[2] = {0.f, 0.f};
+#pragma unroll
+  for (int i = 0; i < kCount; i += 2) {
+    const int r = Accumulator::slot(i);
+    s[i] = ptx::exp2(fmaf(s[i], scale, -shift[r]));
+    s[i + 1] = ptx::exp2(fmaf(s[i + 1], scale, -shift[r]));
+    even[r] += s[i];
+    odd[r] += s[i + 1];
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) rows.sum[r] = fmaf(rows.sum[r], correction[r], even[r] + odd[r]);
+}
+
+// P in 16 bits, as A fragments. Registers: half of s.
+template <int kCount>
+__device__ __forceinline__ void convert_p(const float (&s)[kCount], u32 (&p)[kCount / 2]) {
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) p[i] = ptx::pack_bf16(s[2 * i], s[2 * i + 1]);
+}
+
+// O *= correction, skipped when no maximum in the warp has moved: the factors are then 1.
+// Threads: a whole warp. Registers: o in place, not in flight.
+template <int kCount>
+__device__ __forceinline__ void rescale(float (&o)[kCount], const float (&correction)[2]) {
+  if (!ptx::any(correction[0] != 1.f || correction[1] != 1.f)) return;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) o[i] *= correction[Accumulator::slot(i)];
+}
+
+}  // namespace volley::cuda

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Instructions that are neither asynchronous copies (async.cuh) nor matrix products (wgmma.cuh):
+// warp-level helpers, named barriers, register reallocation, arithmetic. One function for one
+// instruction, its PTX spelling in the comment. These three files hold all inline PTX there is.
+#pragma once
+
+#include "cuda/types.h"
+
+namespace volley::cuda::ptx {
+
+// cvta.to.shared: the 32-bit address that instructions on shared memory take.
+__device__ __forceinline__ u32 shared_address(const void* pointer) {
+  return static_cast<u32>(__cvta_generic_to_shared(pointer));
+}
+
+// redux.sync.max.s32: the value itself where all lanes agree, in a uniform register. Loop
+// counters and descriptors made from it need no per-instruction transfer. Threads: a whole warp.
+__device__ __forceinline__ int uniform(int value) {
+  int result;
+  asm("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(result) : "r"(value));
+  return result;
+}
+
+// vote.sync.any.pred. Threads: a whole warp.
+__device__ __forceinline__ bool any(bool value) { return __any_sync(0xffffffffu, value) != 0; }
+
+// shfl.sync.bfly.b32. Threads: a whole warp.
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T value, int lanes) {
+  return __shfl_xor_sync(0xffffffffu, value, lanes);
+}
+
+// elect.sync: true in one lane. Threads: a whole warp.
+__device__ __forceinline__ bool elect_one() {
+  u32 elected;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "elect.sync _|p, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, p;\n}"
+      : "=r"(elected));
+  return elected != 0;
+}
+
+// bar.sync: waits until `threads` threads have come to barrier `id` (0 is __syncthreads).
+__device__ __forceinline__ void named_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// bar.arrive: counts this warp at barrier `id` and goes on.
+__device__ __forceinline__ void named_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// setmaxnreg.inc: blocks until the CTA's pool can give each thread kRegisters. A whole warpgroup.
+template <int kRegisters>
+__device__ __forceinline__ void raise_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// setmaxnreg.dec: returns registers to the CTA's pool. Threads: a whole warpgroup.
+template <int kRegisters>
+__device__ __forceinline__ void lower_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// ex2.approx.ftz.f32: 2^x to 2 ulp; exactly 1 at 0 and 0 at -infinity.
+__device__ __forceinline__ float exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// lg2.approx.ftz.f32.
+__device__ __forceinline__ float log2(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// rcp.approx.ftz.f32: 1 / x to 1 ulp, without the subroutine of an exact division.
+__device__ __forceinline__ float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// cvt.rn.bf16x2.f32: two floats rounded to nearest even, `low` in the low half.
+__device__ __forceinline__ u32 pack_bf16(float low, float high) {
+  u32 packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
+// trap: ends the kernel with an error.
+__device__ __forceinline__ void trap() { asm volatile("trap;"); }
+
+}  // namespace volley::cuda::ptx

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The half of the sm90 backend that needs the CUDA run time; left out of builds without it.
+#pragma once
+
+#include "backend.h"
+
+namespace volley::cuda {
+
+core::Status sm90_prepare(const core::Plan& plan);
+core::Status sm90_run(const core::Plan& plan, const core::Buffers& buffers,
+                      core::Workspace workspace, void* stream);
+
+}  // namespace volley::cuda

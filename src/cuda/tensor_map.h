@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tensor maps: what TMA must know of a tensor in global memory. A (b, s, h, d) tensor of 16-bit
+// elements becomes a rank-5 map (b, h, d / 64, s, 64), so that one instruction moves a tile of
+// any head dimension in the swizzled layout of common/layout.cuh.
+#pragma once
+
+#include "cuda/config.h"
+#include "cuda/params.h"
+#include "status.h"
+
+namespace volley::cuda {
+
+struct TensorGeometry {
+  const char* name;  // for messages: "q"
+  const void* data;  // 16-byte aligned
+  Element element;
+  i64 batch;  // extents, each at least 1
+  i64 rows;
+  i64 heads;
+  i64 d;           // a multiple of 64
+  Strides stride;  // elements, each a multiple of 8; 0 only where the extent is 1
+  int box_rows;    // rows of a tile
+};
+
+// Encodes the map with the driver's cuTensorMapEncodeTiled, looked up at run time.
+core::Status encode_tensor_map(const TensorGeometry& tensor, TensorMap* out);
+
+}  // namespace volley::cuda
