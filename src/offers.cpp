@@ -142,8 +142,14 @@ Status check_offer(const Problem& problem, int32_t backend) {
   });
   const char* name = volley_backend_name(backend);
   if (row == std::end(kOffers)) {
+    const bool offers_other_op = std::any_of(std::begin(kOffers), std::end(kOffers),
+                                             [&](const Offer& o) { return o.backend == backend; });
+    if (offers_other_op) {
+      return not_offered(VOLLEY_REASON_BACKWARD, "{} does not offer the {} yet", name,
+                         op_name(problem.op));
+    }
     return make_status(VOLLEY_NOT_BUILT, VOLLEY_REASON_NOT_BUILT,
-                       "{} has no {} in this version of Volley", name, op_name(problem.op));
+                       "{} is not in this version of Volley", name);
   }
   const int32_t dtype = problem[Role::kQ].dtype;
   if (std::find(row->dtypes.begin(), row->dtypes.end(), dtype) == row->dtypes.end()) {
