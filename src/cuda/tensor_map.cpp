@@ -29,9 +29,9 @@ EncodeTiled find_encoder() {
   return reinterpret_cast<EncodeTiled>(function);
 }
 
-// A stride in bytes. The extent of a dimension with stride 0 is 1, where any legal stride will do.
-cuuint64_t stride_bytes(i64 elements) {
-  return elements == 0 ? 16 : static_cast<cuuint64_t>(elements) * 2;
+// In bytes. Where there is one element, any legal stride will do; 0 over several is a broadcast.
+cuuint64_t stride_bytes(i64 elements, i64 extent) {
+  return extent == 1 ? 16 : static_cast<cuuint64_t>(elements) * 2;
 }
 
 }  // namespace
@@ -46,9 +46,9 @@ core::Status encode_tensor_map(const TensorGeometry& tensor, TensorMap* out) {
   const cuuint64_t extent[5] = {
       64, static_cast<cuuint64_t>(tensor.rows), static_cast<cuuint64_t>(tensor.d / 64),
       static_cast<cuuint64_t>(tensor.heads), static_cast<cuuint64_t>(tensor.batch)};
-  const cuuint64_t stride[4] = {stride_bytes(tensor.stride.row), 128,
-                                stride_bytes(tensor.stride.head),
-                                stride_bytes(tensor.stride.batch)};
+  const cuuint64_t stride[4] = {stride_bytes(tensor.stride.row, tensor.rows), 128,
+                                stride_bytes(tensor.stride.head, tensor.heads),
+                                stride_bytes(tensor.stride.batch, tensor.batch)};
   const cuuint32_t box[5] = {64, static_cast<cuuint32_t>(tensor.box_rows),
                              static_cast<cuuint32_t>(tensor.d / 64), 1, 1};
   const cuuint32_t every[5] = {1, 1, 1, 1, 1};

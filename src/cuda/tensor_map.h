@@ -19,7 +19,7 @@ struct TensorGeometry {
   i64 rows;
   i64 heads;
   i64 d;           // a multiple of 64
-  Strides stride;  // elements, each a multiple of 8; 0 only where the extent is 1
+  Strides stride;  // elements, each a multiple of 8; 0 broadcasts
   int box_rows;    // rows of a tile
 };
 

@@ -107,8 +107,8 @@ __device__ __forceinline__ void consume_overlapped(const FwdParams& p, FwdSmem<C
   store_tile(p, view.tile, view.first_row, rows, o);
 }
 
-// A consumer warpgroup without overlap: QK^T, softmax, PV, one after the other. It holds the baton
-// from a block's PV to the next block's QK^T.
+// A consumer warpgroup without overlap: QK^T, softmax, PV, one after the other. A turn with the
+// baton is a block's PV; the next QK^T is issued after it without one.
 template <FwdConfig C>
 __device__ __forceinline__ void consume_in_order(const FwdParams& p, FwdSmem<C>& smem,
                                                  int warpgroup) {
@@ -131,7 +131,7 @@ __device__ __forceinline__ void consume_in_order(const FwdParams& p, FwdSmem<C>&
       ptx::wait(smem.k_full[k.stage], k.parity);
       ptx::wgmma_fence();
       issue_qk<C>(s, q_tile, k_tile);
-      baton.pass();
+      if (!accumulate) baton.pass();
       ptx::wgmma_wait<0>();
       ptx::touch(s);
       release(smem.k_empty[k.stage]);
@@ -148,13 +148,13 @@ __device__ __forceinline__ void consume_in_order(const FwdParams& p, FwdSmem<C>&
       baton.take();
       ptx::wgmma_fence();
       issue_pv<C>(o, probabilities, v_tile, accumulate);
+      baton.pass();
       ptx::wgmma_wait<0>();
       ptx::touch(o);
       release(smem.v_empty[v.stage]);
       v.advance();
       accumulate = true;
     }
-    baton.pass();
     store_tile(p, view.tile, view.first_row, rows, o);
     q.advance();
   }
