@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The steps that a consumer warpgroup's loops are made of: take the next tile, issue QK^T, issue
-// PV, make P of a block. Each step is one paragraph of the paper; the loops are in forward.cuh.
+// The steps that a consumer warpgroup's loops are made of: read a tile's record, issue QK^T, issue
+// PV, hide keys. The softmax steps are in common/softmax.cuh, the loops in consume.cuh.
 #pragma once
 
-#include "cuda/common/ring.cuh"
 #include "cuda/common/softmax.cuh"
 #include "cuda/sm90/smem.cuh"
 
@@ -17,14 +16,12 @@ struct TileView {
   int unmasked;   // blocks before this one hide nothing from these rows
 };
 
-// The tile in the ring's current slot. Its fields are made uniform, so that loops over blocks and
-// the descriptors computed in them stay in uniform registers.
-// Threads: a warpgroup. Waits: q_full.
+// A tile's record. Its fields are made uniform, so that loops over blocks and the descriptors
+// computed in them stay in uniform registers.
+// Threads: a warpgroup, which has waited for q_full. Smem: the record.
 template <FwdConfig C>
-__device__ __forceinline__ TileView await_tile(const FwdParams& p, FwdSmem<C>& smem,
-                                               const Ring<C.q_slots>& q, int warpgroup) {
-  ptx::wait(smem.q_full[q.stage], q.parity);
-  const Tile record = smem.tile[q.stage];
+__device__ __forceinline__ TileView read_tile(const FwdParams& p, const Tile& record,
+                                              int warpgroup) {
   TileView view;
   view.tile = {ptx::uniform(record.first_row), ptx::uniform(record.head),
                ptx::uniform(record.batch), ptx::uniform(record.blocks)};
