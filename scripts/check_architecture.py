@@ -45,7 +45,7 @@ ARROWS = {
     "examples": ["include/volley"],
 }
 SEARCH_PATH = ["src", "check", "cli", "include"]  # like the build's -I
-DEVICE_CODE = ("src/cuda/ptx", "src/cuda/common", "src/cuda/sm90", "src/cuda/sm80",
+DEVICE_CODE = ("src/cuda/ptx/", "src/cuda/common/", "src/cuda/sm90/", "src/cuda/sm80/",
                *KERNEL_SHARED)
 
 CODE = {".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".txt"}

@@ -67,7 +67,9 @@ constexpr Offer kOffers[] = {
 };
 
 bool is_strided(const Tensor& tensor) {
-  return tensor.present && tensor.shape[3] > 1 && tensor.stride[3] != 1;
+  const auto end = tensor.shape.begin() + tensor.ndim;
+  const bool empty = std::find(tensor.shape.begin(), end, 0) != end;  // strides are all 0 then
+  return tensor.present && !empty && tensor.shape[3] > 1 && tensor.stride[3] != 1;
 }
 
 const char* op_name(int32_t op) { return op == VOLLEY_OP_BACKWARD ? "backward" : "forward"; }
