@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The CPU backend in its process: many host threads on one plan, a call after a fork, and memory
+// that does not grow with sq * sk.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "attention_cases.h"
+
+namespace volley::check {
+namespace {
+
+const Case kCase{.b = 2, .sq = 130, .sk = 130, .hq = 4, .hk = 2, .causal = true};
+
+// A plan and buffers of their own outputs for each thread.
+TEST(CpuProcess, EightThreadsShareOnePlan) {
+  Instance instance = build(kCase);
+  instance.options.num_threads = 3;
+  const Instance want = answer_of(instance.clone());
+
+  volley_error error{};
+  volley_problem problem = instance.problem();
+  problem.backend = VOLLEY_BACKEND_CPU;
+  volley_plan* plan = nullptr;
+  ASSERT_EQ(volley_plan_create(&problem, nullptr, &plan, &error), VOLLEY_OK) << error.message;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> hosts;
+  for (int host = 0; host < 8; ++host) {
+    hosts.emplace_back([&] {
+      const Instance mine = instance.clone();
+      const volley_problem view = mine.problem();
+      volley_buffers buffers;
+      for (int round = 0; round < 5; ++round) {
+        if (volley_buffers_from_problem(&view, &buffers, nullptr) != VOLLEY_OK ||
+            volley_run(plan, &buffers, nullptr, 0, nullptr, nullptr) != VOLLEY_OK ||
+            !same_outputs(mine, want)) {
+          ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread& host : hosts) host.join();
+  volley_plan_destroy(plan);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(CpuProcess, RunsInAForkedChild) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer cannot follow threads that a forked child starts";
+#endif
+  Instance instance = build(kCase);
+  instance.options.num_threads = 3;
+  const Instance want = answer_of(instance.clone());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(same_outputs(answer_of(instance.clone()), want) ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+}
+
+int64_t peak_kib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// The scores would take 1 GiB, tensors and scratch take 5 MiB.
+TEST(CpuProcess, MemoryDoesNotGrowWithThePairs) {
+  Instance instance = build({.sq = 16384, .sk = 16384, .d = 16, .dv = 16, .causal = true});
+  instance.options.num_threads = 2;
+  const int64_t before = peak_kib();
+  const Instance done = answer_of(instance.clone());
+  EXPECT_LT(peak_kib() - before, 64 << 10);
+  EXPECT_EQ(done[Role::kO].at({0, 0, 0, 3}), instance[Role::kV].at({0, 0, 0, 3}));
+}
+
+}  // namespace
+}  // namespace volley::check
