@@ -135,22 +135,6 @@ Answer run_on_gpu(Instance& instance, volley_problem problem) {
 
 Verdict failed(std::string sentence) { return {Result::kFailed, std::move(sentence)}; }
 
-Verdict judge_refusal(const Instance& instance, int32_t backend, const Answer& answer) {
-  const char* name = volley_backend_name(backend);
-  if (answer.code != VOLLEY_NOT_OFFERED) {
-    return failed(fmt::format("{} answered {} ({}): {}", name, volley_status_name(answer.code),
-                              volley_reason_name(answer.reason), answer.message));
-  }
-  if (must_offer(backend, instance)) {
-    return failed(fmt::format("{} must offer this, but refused: {}", name, answer.message));
-  }
-  if (!reason_fits(instance, answer.reason) || answer.message.empty()) {
-    return failed(fmt::format("{} refused with a reason that does not fit: {} ({})", name,
-                              volley_reason_name(answer.reason), answer.message));
-  }
-  return {Result::kRefused, answer.message};
-}
-
 }  // namespace
 
 Answer run(Instance& instance, int32_t backend) {
@@ -187,6 +171,24 @@ Oracle oracle_of(const Instance& instance) {
   return oracle;
 }
 
+Verdict judge_answer(const Instance& instance, int32_t backend, const Answer& answer) {
+  if (!answer.broken.empty()) return failed(answer.broken);
+  if (answer.ok()) return {};
+  const char* name = volley_backend_name(backend);
+  if (answer.code != VOLLEY_NOT_OFFERED) {
+    return failed(fmt::format("{} answered {} ({}): {}", name, volley_status_name(answer.code),
+                              volley_reason_name(answer.reason), answer.message));
+  }
+  if (must_offer(backend, instance)) {
+    return failed(fmt::format("{} must offer this, but refused: {}", name, answer.message));
+  }
+  if (!reason_fits(instance, answer.reason) || answer.message.empty()) {
+    return failed(fmt::format("{} refused with a reason that does not fit: {} ({})", name,
+                              volley_reason_name(answer.reason), answer.message));
+  }
+  return {Result::kRefused, answer.message};
+}
+
 Verdict compare_forward(const Instance& instance, const Oracle& oracle) {
   if (!oracle.answer.ok()) {
     return failed("the reference failed: " + oracle.answer.message + oracle.answer.broken);
@@ -201,9 +203,8 @@ Verdict compare_forward(const Instance& instance, const Oracle& oracle) {
 }
 
 Verdict check_forward(Instance& instance, int32_t backend) {
-  const Answer answer = run(instance, backend);
-  if (!answer.broken.empty()) return failed(answer.broken);
-  if (!answer.ok()) return judge_refusal(instance, backend, answer);
+  const Verdict verdict = judge_answer(instance, backend, run(instance, backend));
+  if (verdict.result != Result::kPassed) return verdict;
   return compare_forward(instance, oracle_of(instance));
 }
 

@@ -44,11 +44,14 @@ struct Verdict {
   bool ok() const { return result != Result::kFailed; }
 };
 
-// Runs and compares by the tolerance rule. A refusal is right when the backend need not offer this
-// (offered.h), its reason fits and no output was touched.
+// kPassed when the call went well (its numbers are another matter). A refusal is right when the
+// backend need not offer this (offered.h), its reason fits and no output was touched.
+Verdict judge_answer(const Instance& instance, int32_t backend, const Answer& answer);
+
+// Runs and compares by the tolerance rule.
 Verdict check_forward(Instance& instance, int32_t backend);
 
-// The same for outputs that are there already.
+// Compares outputs that are there already.
 Verdict compare_forward(const Instance& instance, const Oracle& oracle);
 
 }  // namespace volley::check

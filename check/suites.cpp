@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "suites.h"
+
+#include <fmt/format.h>
+
+#include "bits.h"
+#include "edge_cases.h"
+#include "key_set.h"
+
+namespace volley::check {
+namespace {
+
+class Recorder {
+ public:
+  Recorder(int64_t total, const Progress& progress) : total_(total), progress_(progress) {}
+
+  // `what` names the step so that a failure can be repeated.
+  template <class Step>
+  void add(const std::string& name, const std::string& what, const Step& step) {
+    report_progress(name);
+    const Verdict verdict = step();
+    ++done_;
+    report_.passed += verdict.result == Result::kPassed;
+    report_.refused += verdict.result == Result::kRefused;
+    if (!verdict.ok()) report_.failures.push_back(what + ": " + verdict.sentence);
+  }
+
+  Report finish() {
+    report_progress("done");
+    return std::move(report_);
+  }
+
+ private:
+  void report_progress(const std::string& name) const {
+    if (progress_) progress_(done_, total_, name);
+  }
+
+  int64_t total_;
+  int64_t done_ = 0;
+  const Progress& progress_;
+  Report report_;
+};
+
+// The dtypes of the scope; e4m3 only where the reference is looked at by itself.
+std::vector<int32_t> dtypes_of(int32_t backend) { return scope_of(backend).dtypes; }
+
+template <class Make>
+Report run_cases(const SuiteOptions& options, const Progress& progress, const Make& make,
+                 Verdict (*check)(const Case&, int32_t)) {
+  std::vector<Case> cases;
+  for (const int32_t dtype : dtypes_of(options.backend)) {
+    const std::vector<Case> more = make(dtype);
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  Recorder recorder(static_cast<int64_t>(cases.size()), progress);
+  for (const Case& c : cases) {
+    recorder.add(c.name, describe(c), [&] { return check(c, options.backend); });
+  }
+  return recorder.finish();
+}
+
+Verdict check_case(const Case& c, int32_t backend) {
+  Instance instance = build(c);
+  return check_forward(instance, backend);
+}
+
+Report run_edges(const SuiteOptions& options, const Progress& progress) {
+  return run_cases(options, progress, edge_cases, check_case);
+}
+
+Report run_keys(const SuiteOptions& options, const Progress& progress) {
+  return run_cases(options, progress, mask_cases, check_key_set);
+}
+
+Report run_random(const SuiteOptions& options, const Progress& progress) {
+  const Scope scope = scope_of(options.backend);
+  Recorder recorder(options.count, progress);
+  for (int64_t i = 0; i < options.count; ++i) {
+    const Case c = random_case(scope, options.seed + static_cast<uint64_t>(i));
+    recorder.add(c.name, describe(c), [&] { return check_case(c, options.backend); });
+  }
+  return recorder.finish();
+}
+
+Report run_bits(const SuiteOptions& options, const Progress& progress) {
+  std::vector<Property> properties;
+  for (const int32_t dtype : dtypes_of(options.backend)) {
+    for (Property& property : bit_properties(dtype)) {
+      property.name = fmt::format("{} {}", volley_dtype_name(dtype), property.name);
+      properties.push_back(std::move(property));
+    }
+  }
+  Recorder recorder(static_cast<int64_t>(properties.size()), progress);
+  for (const Property& property : properties) {
+    recorder.add(property.name, property.name, [&] { return property.check(options.backend); });
+  }
+  return recorder.finish();
+}
+
+constexpr Suite kSuites[] = {
+    {"edges", "sizes, layouts, masks and magnitudes at which kernels go wrong", run_edges},
+    {"random", "random problems within what the backend offers", run_random},
+    {"keys", "every key that a query must see is seen, and no other", run_keys},
+    {"bits", "what must not change a single bit of the result", run_bits},
+};
+
+}  // namespace
+
+std::span<const Suite> suites() { return kSuites; }
+
+const Suite* find_suite(const std::string& name) {
+  for (const Suite& suite : kSuites) {
+    if (suite.name == name) return &suite;
+  }
+  return nullptr;
+}
+
+}  // namespace volley::check
