@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "run.h"
+#include "runner.h"
 
 namespace volley::check {
 

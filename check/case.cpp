@@ -285,14 +285,14 @@ Instance Instance::clone() const {
   return copy;
 }
 
-std::vector<int64_t> Instance::index(Role role, int64_t n, int64_t i, int64_t h, int64_t x) const {
+Index Instance::index(Role role, int64_t n, int64_t i, int64_t h, int64_t x) const {
   if (of_keys(role) && c.page > 0) {
     const auto page = static_cast<int64_t>((*this)[Role::kPageTable].at({n, i / c.page}));
-    return {page, i % c.page, h, x};
+    return {{page, i % c.page, h, x}, 4};
   }
   const std::vector<int32_t>& cu = of_keys(role) ? c.cu_k : c.cu_q;
-  if (cu.empty()) return {n, i, h, x};
-  return {cu[static_cast<size_t>(n)] + i, h, x};
+  if (cu.empty()) return {{n, i, h, x}, 4};
+  return {{cu[static_cast<size_t>(n)] + i, h, x}, 3};
 }
 
 double Instance::lse_at(int64_t n, int64_t h, int64_t i) const {
@@ -323,7 +323,7 @@ Instance build(const Case& c) {
   make_operands(instance);
   make_scores(instance);
   make_descales(instance);
-  fill_operands(instance);
+  if (c.values != Values::kNone) fill_operands(instance);
   return instance;
 }
 

@@ -2,12 +2,13 @@
 //
 // A Case is one attention call as data: shapes, lengths, mask, options, layout, distribution of
 // values, seed. build() makes an Instance of it: tensors with the inputs filled and everything else
-// poisoned. Read run.h next.
+// poisoned. Read runner.h next.
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ enum class Values {
   kNormal,
   kUniformWeights,  // k = 0: every visible key weighs the same
   kHuge,            // logits of +-5e4, the sign drawn for each key
+  kNone,            // nothing: the caller fills q, k and v
 };
 
 struct Case {
@@ -102,6 +104,14 @@ Span key_span(const Case& c, int64_t n);  // paged: batch and begin mean nothing
 // The rule of the contract, written out once more so that it can disagree with the library.
 bool band_sees(const Case& c, int64_t sq, int64_t sk, int64_t i, int64_t j);
 
+// An index of up to four axes, without an allocation.
+struct Index {
+  std::array<int64_t, 4> axes{};
+  size_t rank = 0;
+
+  operator std::span<const int64_t>() const { return {axes.data(), rank}; }
+};
+
 struct Instance {
   Case c;
   std::array<HostTensor, core::kRoleCount> tensors;
@@ -116,7 +126,7 @@ struct Instance {
   Instance clone() const;        // with memory of its own
 
   // q[n][i][h][x] of sequence n, whatever the packing; role is one of q, k, v, o and gradients.
-  std::vector<int64_t> index(Role role, int64_t n, int64_t i, int64_t h, int64_t x) const;
+  Index index(Role role, int64_t n, int64_t i, int64_t h, int64_t x) const;
   double lse_at(int64_t n, int64_t h, int64_t i) const;
 };
 

@@ -2,7 +2,7 @@
 //
 // The tolerance rule: what counts as a right result. NaN and infinities must be where the reference
 // has them; the error against the float64 reference of the same rounded inputs is bounded by a
-// multiple of the naive program's (naive.h) in the same precision. Read run.h next.
+// multiple of the naive program's (naive.h) in the same precision. Read runner.h next.
 #pragma once
 
 #include <string>

@@ -87,6 +87,19 @@ void for_keys(const Case& c, const Set& set) {
   }
 }
 
+void fill_queries(Instance& instance, double value) {
+  const Case& c = instance.c;
+  for (int64_t n = 0; n < c.b; ++n) {
+    for (int64_t i = 0; i < query_span(c, n).used; ++i) {
+      for (int64_t h = 0; h < c.hq; ++h) {
+        for (int64_t x = 0; x < c.d; ++x) {
+          instance[Role::kQ].set(instance.index(Role::kQ, n, i, h, x), value);
+        }
+      }
+    }
+  }
+}
+
 int64_t longest_keys(const Case& c) {
   int64_t most = 0;
   for (int64_t n = 0; n < c.b; ++n) most = std::max(most, key_span(c, n).used);
@@ -122,14 +135,18 @@ Verdict check_needles(Case c, int32_t backend) {
 }  // namespace
 
 Instance one_hot_instance(const Case& c, int64_t base) {
-  Case uniform = c;
-  uniform.values = Values::kUniformWeights;
-  Instance instance = build(uniform);
+  Case empty = c;
+  empty.values = Values::kNone;
+  Instance instance = build(empty);
   for_keys(c, [&](int64_t n, int64_t j, int64_t h) {
+    for (int64_t x = 0; x < c.d; ++x) {
+      instance[Role::kK].set(instance.index(Role::kK, n, j, h, x), 0);
+    }
     for (int64_t x = 0; x < c.dv; ++x) {
       instance[Role::kV].set(instance.index(Role::kV, n, j, h, x), j == base + x ? 1 : 0);
     }
   });
+  fill_queries(instance, 1);
   return instance;
 }
 
@@ -150,7 +167,9 @@ Verdict judge_one_hot(const Instance& instance, int64_t base) {
 }
 
 Instance needle_instance(const Case& c, const std::vector<int64_t>& keys) {
-  Instance instance = build(c);
+  Case empty = c;
+  empty.values = Values::kNone;
+  Instance instance = build(empty);
   const double side = needle_of(c).side;
   for_keys(c, [&](int64_t n, int64_t j, int64_t h) {
     const bool needle = j == keys[static_cast<size_t>(h)];
@@ -161,12 +180,7 @@ Instance needle_instance(const Case& c, const std::vector<int64_t>& keys) {
       instance[Role::kV].set(instance.index(Role::kV, n, j, h, x), needle ? 1 : 0);
     }
   });
-  for_queries(c, [&](int64_t n, int64_t h, int64_t i) -> Verdict {
-    for (int64_t x = 0; x < c.d; ++x) {
-      instance[Role::kQ].set(instance.index(Role::kQ, n, i, h, x), side);
-    }
-    return {};
-  });
+  fill_queries(instance, side);
   return instance;
 }
 

@@ -5,7 +5,7 @@
 // and a needle, a key with a logit above 30, must answer wherever it may be seen and nowhere else.
 #pragma once
 
-#include "run.h"
+#include "runner.h"
 
 namespace volley::check {
 

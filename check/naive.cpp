@@ -36,7 +36,7 @@ double descale(const Instance& instance, Role role, const Head& head, int64_t ro
                                : role == Role::kKDescale ? instance.options.k_scale_block
                                                          : instance.options.v_scale_block;
   if (query || c.page == 0) return t.at({head.n, h, row / rows_a_block});
-  const std::vector<int64_t> at = instance.index(Role::kK, head.n, row, 0, 0);
+  const std::array<int64_t, 4> at = instance.index(Role::kK, head.n, row, 0, 0).axes;
   return t.at({at[0], h, at[1] / rows_a_block});
 }
 

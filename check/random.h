@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <numbers>
+#include <utility>
 
 namespace volley::check {
 
@@ -43,13 +44,17 @@ class Random {
     return from[static_cast<size_t>(integer(0, static_cast<int64_t>(from.size()) - 1))];
   }
 
-  double normal() {  // Box-Muller; 1 - u is never 0
+  double normal() {  // Box-Muller, which makes two at a time; 1 - u is never 0
+    if (!std::isnan(spare_)) return std::exchange(spare_, NAN);
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
-    return radius * std::cos(2 * std::numbers::pi * uniform());
+    const double angle = 2 * std::numbers::pi * uniform();
+    spare_ = radius * std::sin(angle);
+    return radius * std::cos(angle);
   }
 
  private:
   uint64_t state_ = 0;
+  double spare_ = NAN;
 };
 
 }  // namespace volley::check

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // One call through the C ABI, under watch.
-#include "run.h"
+#include "runner.h"
 
 #include <fmt/format.h>
 

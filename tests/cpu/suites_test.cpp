@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The suites of check/ on the CPU backends. What they refuse is counted: an offer that is lost
+// shows as a failure inside, a suite that tests nothing shows here.
+#include "suites.h"
+
+#include <gtest/gtest.h>
+
+#include "volley/volley.h"
+
+namespace volley::check {
+namespace {
+
+class Suites : public testing::TestWithParam<int32_t> {
+ protected:
+  Report run(const char* suite, int64_t count = 0, uint64_t seed = 1) {
+    const Report report = find_suite(suite)->run({GetParam(), count, seed}, nullptr);
+    for (const std::string& failure : report.failures) ADD_FAILURE() << failure;
+    return report;
+  }
+};
+
+TEST_P(Suites, Edges) { EXPECT_GT(run("edges").passed, 400); }
+TEST_P(Suites, Keys) { EXPECT_GT(run("keys").passed, 300); }
+TEST_P(Suites, Bits) { EXPECT_GT(run("bits").passed, 90); }
+
+INSTANTIATE_TEST_SUITE_P(Backends, Suites,
+                         testing::Values(VOLLEY_BACKEND_REFERENCE, VOLLEY_BACKEND_CPU),
+                         [](const auto& test) { return volley_backend_name(test.param); });
+
+}  // namespace
+}  // namespace volley::check
