@@ -110,7 +110,7 @@ double ulp(int32_t dtype, double value) {
 }
 
 Comparison compare(const std::string& name, const HostTensor& got, const HostTensor& want,
-                   const HostTensor& naive, const Rule& rule) {
+                   const HostTensor& naive, const Rule& rule, double max_logit) {
   Comparison result;
   result.sentence = compare_classes(name, got, want);
   result.ok = result.sentence.empty();
@@ -118,7 +118,8 @@ Comparison compare(const std::string& name, const HostTensor& got, const HostTen
   const auto count = static_cast<double>(std::max<int64_t>(want.size(), 1));
   const Errors mine = errors_of(got, want);
   const Errors yardstick = errors_of(naive, want);
-  const double slack = rule.ulps * ulp(got.dtype(), largest(want));
+  const double most = largest(want);
+  const double slack = 2 * ulp(got.dtype(), most) + 0x1p-23 * max_logit * most;
   result.max_error = mine.max;
   result.max_bound = rule.max_factor * yardstick.max + slack;
   result.rmse = std::sqrt(mine.sum_of_squares / count);

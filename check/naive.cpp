@@ -137,11 +137,12 @@ std::vector<float> output_row(const Instance& instance, const Head& head,
   const Case& c = instance.c;
   const auto width = static_cast<size_t>(c.dv);
   std::vector<float> o(width, 0.0f);
-  float max = kMinusInfinity;
+  const float sink =
+      c.sink ? static_cast<float>(instance[Role::kSink].at({head.h})) : kMinusInfinity;
+  float max = sink;
   for (const float logit : s) max = std::max(max, logit);
   if (max == kMinusInfinity) return o;
-  float sum = 0;
-  if (c.sink) sum = std::exp(static_cast<float>(instance[Role::kSink].at({head.h})) - max);
+  float sum = std::exp(sink - max);
   for (size_t j = 0; j < s.size(); ++j) {
     const float p = std::exp(s[j] - max);
     if (p == 0) continue;

@@ -27,7 +27,7 @@ struct Triple {
       got.set_flat(i, want.flat(i));
     }
   }
-  Comparison compare() const { return check::compare("o", got, want, naive, kForwardRule); }
+  Comparison compare() const { return check::compare("o", got, want, naive, kForwardRule, 1); }
 };
 
 TEST(Compare, AcceptsTheRoundedResult) {
