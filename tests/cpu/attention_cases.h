@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "../../check/run.h"
+#include "runner.h"
 
 namespace volley::check {
 
