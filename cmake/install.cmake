@@ -22,8 +22,8 @@ endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/volley DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
-if(TARGET volley_command)
-  install(TARGETS volley_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET volley_cli)
+  install(TARGETS volley_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
 # Does the static library call the CUDA run time? Then its users link it too.

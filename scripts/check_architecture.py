@@ -26,6 +26,7 @@ ARROWS = {
     "src": ["src", "include/volley", "src/cuda/config.h"],
     "src/cpu": ["src/cpu", "src", "include/volley"],
     "src/combine.cpp": ["src/cpu", "src", "include/volley"],  # runs on the CPU by itself
+    "src/doctor.cpp": ["src/cpu", "src", "include/volley"],  # judges what the CPU backend reads
     # The host side of CUDA: launches, and the kernels' parameters, but no kernel code.
     "src/cuda": ["src/cuda", "src", "include/volley", *KERNEL_SHARED],
     # What host and device share.
