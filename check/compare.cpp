@@ -82,14 +82,29 @@ std::string worst_sentence(const std::string& name, const HostTensor& got, const
                      max_failed ? result.max_bound : result.rmse_bound);
 }
 
+// The classes have been compared.
 Comparison judge(const std::string& name, const HostTensor& got, const HostTensor& want,
-                 Comparison result, const Errors& errors) {
+                 double max_bound, double rmse_bound) {
+  const Errors errors = errors_of(got, want);
+  const auto count = static_cast<double>(std::max<int64_t>(want.size(), 1));
+  Comparison result;
+  result.max_error = errors.max;
+  result.max_bound = max_bound;
+  result.rmse = std::sqrt(errors.sum_of_squares / count);
+  result.rmse_bound = rmse_bound;
   result.ok = result.max_error <= result.max_bound && result.rmse <= result.rmse_bound;
   result.sentence =
       result.ok
           ? fmt::format("{} is right: max error {:.3g} (bound {:.3g}), rmse {:.3g} (bound {:.3g})",
                         name, result.max_error, result.max_bound, result.rmse, result.rmse_bound)
           : worst_sentence(name, got, want, errors, result);
+  return result;
+}
+
+Comparison wrong(const std::string& sentence) {
+  Comparison result;
+  result.ok = false;
+  result.sentence = sentence;
   return result;
 }
 
@@ -111,37 +126,31 @@ double ulp(int32_t dtype, double value) {
 
 Comparison compare(const std::string& name, const HostTensor& got, const HostTensor& want,
                    const HostTensor& naive, const Rule& rule, double max_logit) {
-  Comparison result;
-  result.sentence = compare_classes(name, got, want);
-  result.ok = result.sentence.empty();
-  if (!result.ok) return result;
+  const std::string sentence = compare_classes(name, got, want);
+  if (!sentence.empty()) return wrong(sentence);
   const auto count = static_cast<double>(std::max<int64_t>(want.size(), 1));
-  const Errors mine = errors_of(got, want);
   const Errors yardstick = errors_of(naive, want);
   const double most = largest(want);
   const double slack = 2 * ulp(got.dtype(), most) + 0x1p-23 * max_logit * most;
-  result.max_error = mine.max;
-  result.max_bound = rule.max_factor * yardstick.max + slack;
-  result.rmse = std::sqrt(mine.sum_of_squares / count);
   // One element may use up its slack: without it a tensor of a handful of elements fails by luck,
   // when naive happens to round to the right side; in a large one it weighs nothing.
-  result.rmse_bound =
+  const double rmse_bound =
       rule.rmse_factor * std::sqrt(yardstick.sum_of_squares / count) + slack / std::sqrt(count);
-  return judge(name, got, want, result, mine);
+  return judge(name, got, want, rule.max_factor * yardstick.max + slack, rmse_bound);
+}
+
+Comparison compare_within(const std::string& name, const HostTensor& got, const HostTensor& want,
+                          const Comparison& bounds) {
+  const std::string sentence = compare_classes(name, got, want);
+  if (!sentence.empty()) return wrong(sentence);
+  return judge(name, got, want, bounds.max_bound, bounds.rmse_bound);
 }
 
 Comparison compare_lse(const HostTensor& got, const HostTensor& want, double max_logit) {
-  Comparison result;
-  result.sentence = compare_classes("lse", got, want);
-  result.ok = result.sentence.empty();
-  if (!result.ok) return result;
-  const auto count = static_cast<double>(std::max<int64_t>(want.size(), 1));
-  const Errors errors = errors_of(got, want);
-  result.max_error = errors.max;
-  result.max_bound = 2e-5 + 4e-6 * max_logit;
-  result.rmse = std::sqrt(errors.sum_of_squares / count);
-  result.rmse_bound = result.max_bound;
-  return judge("lse", got, want, result, errors);
+  const std::string sentence = compare_classes("lse", got, want);
+  if (!sentence.empty()) return wrong(sentence);
+  const double bound = 2e-5 + 4e-6 * max_logit;
+  return judge("lse", got, want, bound, bound);
 }
 
 }  // namespace volley::check

@@ -34,6 +34,11 @@ struct Comparison {
 Comparison compare(const std::string& name, const HostTensor& got, const HostTensor& want,
                    const HostTensor& naive, const Rule& rule, double max_logit);
 
+// The same with the bounds of another comparison: for an answer that comes from elsewhere, so that
+// an error of its own does not widen them.
+Comparison compare_within(const std::string& name, const HostTensor& got, const HostTensor& want,
+                          const Comparison& bounds);
+
 // Bound: 2e-5 + 4e-6 * max_logit for every element.
 Comparison compare_lse(const HostTensor& got, const HostTensor& want, double max_logit);
 
