@@ -77,11 +77,13 @@ class Pool {
   // Fewer helpers than asked for is fine: the caller does the rest.
   void start_helpers(int wanted) {
     if (stopping_ || static_cast<int>(helpers_.size()) >= wanted) return;
-    // Signals belong to the host's threads: a helper starts with all of them blocked.
-    sigset_t all;
+    // Signals belong to the host's threads: a helper starts with all of them blocked but those that
+    // report its own faults.
+    sigset_t hosts;
     sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigfillset(&hosts);
+    for (const int fault : {SIGBUS, SIGFPE, SIGILL, SIGSEGV}) sigdelset(&hosts, fault);
+    pthread_sigmask(SIG_SETMASK, &hosts, &before);
     try {
       while (static_cast<int>(helpers_.size()) < wanted) helpers_.emplace_back([this] { help(); });
     } catch (const std::exception&) {

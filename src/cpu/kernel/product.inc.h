@@ -14,20 +14,20 @@ namespace {
 // Vectors a block: 4 x 4 sums fill half of AVX-512's 32 registers, 4 x 2 half of the 16 elsewhere.
 constexpr int kWide = kLanes == 16 ? 4 : 2;
 
-// p[j + i][r ...] = scale * sum over c of k[j + i][c] * q[c][r ...] for i < 4.
-template <int width>
+// p[j + i][r ...] = scale * sum over c of k[j + i][c] * q[c][r ...] for i < keys.
+template <int keys, int width>
 [[gnu::always_inline]] inline void score_block(const Tile& tile, int j, int r) {
-  Vec sum[4][width] = {};
+  Vec sum[keys][width] = {};
   const float* k = tile.k_packed + j * tile.k_stride;
   const float* q = tile.q_packed + r;
   for (int64_t c = 0; c < tile.d; ++c) {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < keys; ++i) {
       for (int w = 0; w < width; ++w) {
         sum[i][w] += k[i * tile.k_stride + c] * load<Vec>(q + c * kTileRows + w * kLanes);
       }
     }
   }
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < keys; ++i) {
     for (int w = 0; w < width; ++w) {
       store(tile.p + (j + i) * kTileRows + r + w * kLanes, sum[i][w] * tile.scale);
     }
@@ -38,10 +38,13 @@ template <int width>
 void score(const Tile& tile, int keys) {
   int r = 0;
   for (; r + (kWide - 1) * kLanes < tile.rows; r += kWide * kLanes) {
-    for (int j = 0; j < keys; j += 4) score_block<kWide>(tile, j, r);
+    for (int j = 0; j < keys; j += 4) score_block<4, kWide>(tile, j, r);
   }
   for (; r < tile.rows; r += kLanes) {
-    for (int j = 0; j < keys; j += 4) score_block<1>(tile, j, r);
+    // As many sums as in a wide block, to hide the latency of their additions.
+    int j = 0;
+    for (; j + 4 * kWide <= keys; j += 4 * kWide) score_block<4 * kWide, 1>(tile, j, r);
+    for (; j < keys; j += 4) score_block<4, 1>(tile, j, r);
   }
 }
 
