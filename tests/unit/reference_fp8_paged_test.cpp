@@ -70,6 +70,21 @@ TEST(ReferenceFp8, APowerOfTwoMovesFreely) {
   EXPECT_TRUE(same_bits(call.o, o));
 }
 
+// Queries of one head divided by 2, exactly in e4m3, and its scale doubled.
+TEST(ReferenceFp8, ScalesOfQMayBePerQueryHead) {
+  Call call = fp8_call(6);
+  for (int64_t i = 0; i < call.q.size(); ++i) call.q.set_flat(i, i % 3 == 0 ? 1.5 : -0.5);
+  call.forward();
+  const HostTensor o = call.o.clone();
+  call.q_descale = ones({kB, kHq, 2});
+  for (int64_t i = 0; i < kS; ++i) {
+    for (int64_t e = 0; e < kD; ++e) call.q.set({1, i, 3, e}, call.q.at({1, i, 3, e}) / 2);
+    call.q_descale.set({1, 3, i / 128}, 2);
+  }
+  call.forward();
+  EXPECT_TRUE(same_bits(call.o, o));
+}
+
 // Keys of one block divided by 2, exactly in e4m3, and its scale doubled.
 TEST(ReferenceFp8, BlocksCountFromTheSequencesFirstToken) {
   Call call = fp8_call(4);

@@ -4,6 +4,7 @@
 // sits between the scales. And sizes of zero, one and the largest.
 #include <array>
 
+#include "dropout.h"
 #include "reference_features.h"
 
 namespace volley::check {
@@ -235,6 +236,37 @@ TEST(ReferenceLayout, DropoutScalesWhatItKeeps) {
   call.dropout_offset.fill(1);
   call.forward();
   EXPECT_FALSE(same_bits(call.o, o));
+}
+
+// Which weights fall, by the definition in docs/contract.md, at every position of a small problem.
+TEST(ReferenceLayout, DropoutFollowsTheDefinition) {
+  constexpr int64_t kKeys = 11;
+  Call call;
+  call.q = tensor_of(VOLLEY_F64, {2, 3, 2, 1}, {0});
+  call.k = tensor_of(VOLLEY_F64, {2, kKeys, 2, 1}, {0});
+  call.v = tensor_of(VOLLEY_F64, {2, kKeys, 2, kKeys}, {0});
+  for (int64_t j = 0; j < 4 * kKeys; ++j) {
+    call.v.set({j / (2 * kKeys), j / 2 % kKeys, j % 2, j / 2 % kKeys}, 1);
+  }
+  call.options.dropout_p = 0.5;
+  call.dropout_seed = tensor_of(VOLLEY_I64, {}, {0x123456789a});
+  call.dropout_offset = tensor_of(VOLLEY_I64, {}, {0xbcdef01234});
+  call.add_outputs(VOLLEY_F64);
+  call.forward();
+  const core::PhiloxCounter mixed =
+      core::philox4x32({{0xdef01234, 0xbc, 0, 0}}, {{0x3456789a, 0x12}});
+  for (uint32_t n = 0; n < 2; ++n) {
+    for (uint32_t i = 0; i < 3; ++i) {
+      for (uint32_t h = 0; h < 2; ++h) {
+        for (uint32_t j = 0; j < kKeys; ++j) {
+          const core::PhiloxCounter words =
+              core::philox4x32({{j / 4, i, n, h}}, {{mixed.word[0], mixed.word[1]}});
+          const bool kept = words.word[j % 4] >= 0x80000000u;
+          EXPECT_EQ(call.o.at({n, i, h, j}) > 0, kept) << n << i << h << j;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
