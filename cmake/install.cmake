@@ -26,13 +26,6 @@ if(TARGET volley_cli)
   install(TARGETS volley_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Does the static library call the CUDA run time? Then its users link it too.
-get_target_property(volley_static_links volley_static LINK_LIBRARIES)
-set(VOLLEY_NEEDS_CUDART FALSE)
-if(volley_static_links MATCHES "CUDA::cudart_static")
-  set(VOLLEY_NEEDS_CUDART TRUE)
-endif()
-
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/volley-config.cmake.in
   ${PROJECT_BINARY_DIR}/volley-config.cmake INSTALL_DESTINATION ${volley_package_dir})
 # Before 1.0 a new minor version may change the ABI.
@@ -47,8 +40,8 @@ set(volley_pc_private_libs "-lstdc++ -lm -pthread")
 if(CMAKE_DL_LIBS)
   string(APPEND volley_pc_private_libs " -l${CMAKE_DL_LIBS}")
 endif()
-if(VOLLEY_NEEDS_CUDART)
-  string(PREPEND volley_pc_private_libs "-lcudart_static -lrt ")
+if(VOLLEY_WITH_CUDA)
+  string(PREPEND volley_pc_private_libs "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt ")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/volley.pc.in ${PROJECT_BINARY_DIR}/volley.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/volley.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
