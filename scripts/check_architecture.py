@@ -98,7 +98,7 @@ def check_includes(root, path, lines):
             continue
         quote, name = match.groups()
         if quote == "<" and not name.startswith("volley/"):
-            if area in DEVICE_CODE:
+            if path.startswith(DEVICE_CODE):
                 yield number, f"device code includes <{name}>, but must do without host headers"
             continue
         target = resolve(root, path, name)

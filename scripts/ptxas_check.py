@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads the log of a CUDA build made with -Xptxas -v and fails on what makes a kernel slow in silence:
+"""Reads the log of a CUDA build with -Xptxas -v, fails on what slows a kernel down in silence:
 
     cmake --build --preset cuda --clean-first 2>&1 | scripts/ptxas_check.py
 
@@ -36,7 +36,8 @@ def check(lines):
 def main():
     kernels, registers, violations = check(sys.stdin)
     print("\n".join(violations), end="\n" if violations else "")
-    print(f"{kernels} kernels, at most {registers} registers a thread; {len(violations)} violations")
+    print(f"{kernels} kernels, at most {registers} registers a thread; "
+          f"{len(violations)} violations")
     if kernels == 0:
         print("no kernel in the log: was it a fresh build with -Xptxas -v?", file=sys.stderr)
     return 1 if violations or kernels == 0 else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/ptxas_check.py passes a clean log and fails a spill, serialised wgmma and an empty log."""
+"""scripts/ptxas_check.py passes a clean log; fails a spill, serialised wgmma and an empty log."""
 import subprocess
 import sys
 import unittest
@@ -13,8 +13,8 @@ ptxas info    : Function properties for forward
     0 bytes stack frame, %d bytes spill stores, %d bytes spill loads
 ptxas info    : Used 168 registers, used 1 barriers, 400 bytes cmem[0]
 """
-SERIALIZED = ("ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
-              "serialized due to insufficient register resources in function 'forward'\n")
+SERIALIZED = ("ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions "
+              "are serialized due to insufficient register resources in function 'forward'\n")
 
 
 def check(log):
