@@ -223,15 +223,17 @@ void add_attend(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand("attend", "Compute the attention of a safetensors file");
   command->footer(kFooter);
   auto flags = std::make_shared<AttendFlags>();
-  command->add_option("FILE", flags->file, "A safetensors file with q, k, v")->required();
+  command->add_option("FILE", flags->file, "A safetensors file with q, k, v")
+      ->required()
+      ->type_name(" ");
   command->add_option("-o,--output", flags->output, "Write o and lse to this safetensors file")
       ->type_name("FILE");
   add_backend_flag(*command, &flags->backend);
   command->add_option("--device", flags->device, "cpu or cuda:0 (default: the fastest here)")
-      ->check(CLI::IsMember({"cpu", "cuda:0"}))
+      ->check(unsaid(CLI::IsMember({"cpu", "cuda:0"})))
       ->type_name("NAME");
   command->add_option("--threads", flags->threads, "Of the CPU backends (default: all cores)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative())
       ->type_name("N");
   add_score_flags(*command, &flags->score);
   command->add_flag("--json", flags->json, "Print JSON");

@@ -25,17 +25,29 @@ int64_t read_bound(const std::string& text, const std::string& whole) {
 
 }  // namespace
 
+CLI::Validator not_negative() {
+  const auto judge = [](const std::string& text) {
+    return text.rfind('-', 0) == 0 ? fmt::format("{} is below 0", printable(text)) : "";
+  };
+  return CLI::Validator(judge, "");
+}
+
 void add_score_flags(CLI::App& app, ScoreFlags* flags) {
-  app.add_flag_function(
-         "--causal,!--no-causal", [flags](int64_t count) { flags->causal = count > 0; },
-         "No query sees a later key")
+  CLI::Option* causal =
+      app.add_flag_callback(
+             "--causal", [flags] { flags->causal = true; }, "No query sees a later key")
+          ->group(kMask);
+  app.add_flag_callback(
+         "--no-causal", [flags] { flags->causal = false; }, "... though metadata say so")
+      ->excludes(causal)
       ->group(kMask);
   app.add_option("--window", flags->window, "Keys from L before to R after a query; -1: open")
       ->type_name("L,R")
       ->group(kMask);
   app.add_option("--mask-alignment", flags->mask_alignment,
-                 "Where causal and window lie when lengths differ (default bottom_right)")
-      ->check(CLI::IsMember({"bottom_right", "top_left"}))
+                 "bottom_right (default) or top_left, when lengths differ")
+      ->check(unsaid(CLI::IsMember({"bottom_right", "top_left"})))
+      ->type_name("NAME")
       ->group(kMask);
   app.add_option("--mask-offset", flags->mask_offset, "... or an offset: key minus query")
       ->excludes("--mask-alignment")
@@ -74,7 +86,7 @@ void add_backend_flag(CLI::App& app, int32_t* backend) {
   app.add_option_function<std::string>(
          "--backend", [=](const std::string& name) { *backend = names.at(name); },
          "auto, reference, cpu, sm80 or sm90 (default auto)")
-      ->check(CLI::IsMember(names))
+      ->check(unsaid(CLI::IsMember(names)))
       ->type_name("NAME");
 }
 

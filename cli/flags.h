@@ -23,6 +23,11 @@ void add_plan(CLI::App& app, Action* action);
 void add_doctor(CLI::App& app, Action* action);
 void add_check(CLI::App& app, Action* action);
 
+// A check whose conditions the help page need not repeat: the text beside the flag says them.
+inline CLI::Validator unsaid(CLI::Validator validator) { return validator.description(""); }
+
+CLI::Validator not_negative();
+
 // Mask, scale and softcap.
 struct ScoreFlags {
   std::optional<bool> causal;

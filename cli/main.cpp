@@ -71,6 +71,7 @@ int parse_and_run(int argc, char** argv) {
   add_attend(app, &action);
   add_plan(app, &action);
   add_doctor(app, &action);
+  add_check(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion& version) {

@@ -62,7 +62,7 @@ ExitCode plan(const PlanFlags& flags) {
 void add_geometry_flags(CLI::App& app, GeometryFlags* flags) {
   const char* group = "Geometry";
   const auto number = [&](const char* name, int64_t* value, const char* help) {
-    app.add_option(name, *value, help)->check(CLI::NonNegativeNumber)->type_name("N")->group(group);
+    app.add_option(name, *value, help)->check(not_negative())->type_name("N")->group(group);
   };
   app.add_option("--dtype", flags->dtype, "bf16 (default), fp16, e4m3, fp32 or fp64")
       ->type_name("NAME")
@@ -98,7 +98,7 @@ void add_option_flags(CLI::App& app, PlanFlags* flags) {
       ->type_name("P")
       ->group(group);
   const auto number = [&](const char* name, auto* value, const char* help) {
-    app.add_option(name, *value, help)->check(CLI::NonNegativeNumber)->type_name("N")->group(group);
+    app.add_option(name, *value, help)->check(not_negative())->type_name("N")->group(group);
   };
   number("--splits", &options.num_splits, "Splits of the keys");
   number("--split-size", &options.split_size, "Keys a split");
@@ -115,7 +115,7 @@ void add_option_flags(CLI::App& app, PlanFlags* flags) {
          "--precision",
          [=](const std::string& name) { flags->options.precision = precisions.at(name); },
          "default, fp8, mixed or int8_qk")
-      ->check(CLI::IsMember(precisions))
+      ->check(unsaid(CLI::IsMember(precisions)))
       ->type_name("NAME")
       ->group(group);
   app.add_flag("--fast", options.accuracy, "Fast rather than accurate")->group(group);

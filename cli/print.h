@@ -19,13 +19,17 @@ inline void print(const std::string& text) {
   if (!complete && stdout_error == 0) stdout_error = errno;
 }
 
+inline void flush_stdout() {
+  if (std::fflush(stdout) != 0 && stdout_error == 0) stdout_error = errno;
+}
+
 inline void warn(const char* command, const std::string& sentence) {
   std::fputs(fmt::format("volley: {}: warning: {}\n", command, sentence).c_str(), stderr);
 }
 
 // Throws when stdout did not take everything. A reader that left early (`| head`) is no failure.
 inline void finish_stdout() {
-  if (std::fflush(stdout) != 0 && stdout_error == 0) stdout_error = errno;
+  flush_stdout();
   if (stdout_error == 0 || stdout_error == EPIPE) return;
   failure("cannot write to standard output: {}", std::strerror(stdout_error));
 }

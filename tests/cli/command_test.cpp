@@ -22,7 +22,7 @@ TEST(Command, HelpHasExamplesAndExitCodes) {
   const Outcome all = volley({"--help"});
   EXPECT_EQ(all.code, 0);
   EXPECT_EQ(all.err, "");
-  for (const std::string command : {"attend", "plan", "doctor"}) {
+  for (const std::string command : {"attend", "plan", "doctor", "check"}) {
     EXPECT_TRUE(contains(all.out, "\n  " + command)) << all.out;
     const Outcome one = volley({command, "--help"});
     EXPECT_EQ(one.code, 0);
@@ -160,6 +160,28 @@ TEST(DoctorCommand, TextAndJson) {
   const json report = json::parse(volley({"doctor", "--json"}).out);
   EXPECT_EQ(report.at("version"), volley_version());
   EXPECT_EQ(report.at("backends").size(), 4u);
+}
+
+TEST(CheckCommand, TestsABackend) {
+  const Outcome outcome = volley({"check", "--backend", "cpu", "--seed", "3", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const json report = json::parse(outcome.out);
+  EXPECT_TRUE(report.at("ok").get<bool>());
+  EXPECT_EQ(report.at("seed"), 3);
+  ASSERT_EQ(report.at("suites").size(), 4u);
+  for (const json& suite : report.at("suites")) {
+    EXPECT_EQ(suite.at("backend"), "cpu");
+    EXPECT_EQ(suite.at("failed"), 0);
+    EXPECT_GT(suite.at("passed").get<int>(), 50) << suite;
+  }
+}
+
+TEST(CheckCommand, ABackendThatCannotRunIsAFailure) {
+  const Outcome outcome = shell("VOLLEY_CPU=sse9 \"$VOLLEY\" check");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(is_one_sentence(outcome.err)) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "cpu cannot be checked here: VOLLEY_CPU is \"sse9\""))
+      << outcome.err;
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// `volley attend` on a Hopper GPU: the decoder's files are right, the encoder's are refused with a
+// reason (its head dim is 32).
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "runner.h"
+#include "temporary.h"
+#include "volley/volley.h"
+
+namespace volley::cli::test {
+namespace {
+
+using nlohmann::json;
+
+class AttendOnHopper : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (!check::backend_available(VOLLEY_BACKEND_SM90, &why)) GTEST_SKIP() << why;
+  }
+};
+
+TEST_F(AttendOnHopper, IsWithinTheRule) {
+  for (const char* name : {"smollm2_135m_layer15", "smollm2_135m_long"}) {
+    const Outcome outcome = volley({"attend", data_file(name), "--backend", "sm90", "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+    const json report = json::parse(outcome.out);
+    EXPECT_EQ(report.at("plan").at("backend"), "sm90");
+    EXPECT_EQ(report.at("plan").at("device").at("name"), "cuda:0");
+    for (const char* tensor : {"o", "lse"}) {
+      EXPECT_TRUE(report.at("deviation").at(tensor).at("ok").get<bool>());
+    }
+  }
+}
+
+TEST_F(AttendOnHopper, IsTheDefaultWhereItIs) {
+  const Outcome outcome = volley({"attend", data_file("smollm2_135m_layer15"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out).at("plan").at("backend"), "sm90");
+}
+
+TEST_F(AttendOnHopper, RefusesWhatItDoesNotOffer) {
+  const Outcome forced = volley({"attend", data_file("minilm_l6_layer0"), "--backend", "sm90"});
+  EXPECT_EQ(forced.code, 2);
+  EXPECT_TRUE(is_one_sentence(forced.err)) << forced.err;
+  EXPECT_NE(forced.err.find("[not_offered, "), std::string::npos) << forced.err;
+  // Unforced it runs on the CPU, and says so.
+  const Outcome automatic = volley({"attend", data_file("minilm_l6_layer0")});
+  EXPECT_EQ(automatic.code, 0) << automatic.err;
+  EXPECT_NE(automatic.err.find("warning: on the CPU"), std::string::npos) << automatic.err;
+}
+
+}  // namespace
+}  // namespace volley::cli::test
