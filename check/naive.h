@@ -17,4 +17,12 @@ struct Naive {
 // Forward of an instance's inputs; its outputs are not looked at. Dropout is not covered.
 Naive naive_forward(const Instance& instance);
 
+// The same for gradients, by role; P and dS are rounded once, sums are in fp32. The instance's o
+// and lse are read, as the ABI's backward reads them.
+struct NaiveGradients {
+  std::array<HostTensor, core::kRoleCount> tensors;  // dq, dk, dv; dbias and dsink where asked for
+  double max_logit = 0;
+};
+NaiveGradients naive_backward(const Instance& instance);
+
 }  // namespace volley::check

@@ -43,6 +43,9 @@ bool sm90_must_offer(const Instance& instance) {
 
 bool must_offer(int32_t backend, const Instance& instance) {
   const Case& c = instance.c;
+  if (c.op == VOLLEY_OP_BACKWARD) {
+    return backend == VOLLEY_BACKEND_REFERENCE && c.dtype != VOLLEY_E4M3 && c.page == 0;
+  }
   switch (backend) {
     case VOLLEY_BACKEND_REFERENCE: return true;
     case VOLLEY_BACKEND_CPU:
@@ -60,6 +63,7 @@ bool reason_fits(const Instance& instance, int32_t reason) {
     case VOLLEY_REASON_STRIDE:
     case VOLLEY_REASON_ALIGNMENT:
     case VOLLEY_REASON_HEAD_DIM: return true;  // each backend has limits of its own
+    case VOLLEY_REASON_BACKWARD: return c.op == VOLLEY_OP_BACKWARD;
     case VOLLEY_REASON_WINDOW: return c.causal || has_bounds(c);
     case VOLLEY_REASON_SCALE: return c.scale <= 0;
     case VOLLEY_REASON_SOFTCAP: return c.softcap > 0;

@@ -10,10 +10,10 @@
 
 namespace volley::check {
 
-// Must the backend run this forward, rather than refuse it?
+// Must the backend run this call, rather than refuse it?
 bool must_offer(int32_t backend, const Instance& instance);
 
-// Can `reason` be why some backend does not offer this forward?
+// Can `reason` be why some backend does not offer this call?
 bool reason_fits(const Instance& instance, int32_t reason);
 
 }  // namespace volley::check

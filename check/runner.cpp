@@ -209,4 +209,38 @@ Verdict check_forward(Instance& instance, int32_t backend) {
   return compare_forward(instance, oracle_of(instance));
 }
 
+Answer fill_forward(Instance& instance) {
+  Case c = instance.c;
+  c.op = VOLLEY_OP_FORWARD;
+  c.lse = true;
+  Instance forward = build(c);
+  for (const core::RoleInfo& role : core::kRoles) {
+    if (forward[role.role].present()) forward[role.role] = instance[role.role];
+  }
+  return run(forward, VOLLEY_BACKEND_REFERENCE);
+}
+
+Verdict check_backward(Instance& instance, int32_t backend) {
+  const Verdict verdict = judge_answer(instance, backend, run(instance, backend));
+  if (verdict.result != Result::kPassed) return verdict;
+  Instance exact = instance;  // shares the inputs
+  for (const core::RoleInfo& role : core::kRoles) {
+    if (!instance.writes(role.role) || !instance[role.role].present()) continue;
+    exact[role.role] = HostTensor(VOLLEY_F64, instance[role.role].shape());
+  }
+  const Answer answer = run(exact, VOLLEY_BACKEND_REFERENCE);
+  if (!answer.ok()) return failed("the reference failed: " + answer.message + answer.broken);
+  const NaiveGradients naive = naive_backward(instance);
+  std::string sentences;
+  for (const core::RoleInfo& role : core::kRoles) {
+    if (!instance.writes(role.role) || !instance[role.role].present()) continue;
+    const Comparison gradient =
+        compare(role.name, instance[role.role], exact[role.role],
+                naive.tensors[static_cast<size_t>(role.role)], kGradientRule, naive.max_logit);
+    if (!gradient.ok) return failed(gradient.sentence);
+    sentences += (sentences.empty() ? "" : "; ") + gradient.sentence;
+  }
+  return {Result::kPassed, sentences};
+}
+
 }  // namespace volley::check

@@ -54,4 +54,10 @@ Verdict check_forward(Instance& instance, int32_t backend);
 // Compares outputs that are there already.
 Verdict compare_forward(const Instance& instance, const Oracle& oracle);
 
+// Fills o and lse of a backward's instance by the reference's forward, rounded.
+Answer fill_forward(Instance& instance);
+
+// The backward's twin of check_forward; o and lse must be filled.
+Verdict check_backward(Instance& instance, int32_t backend);
+
 }  // namespace volley::check

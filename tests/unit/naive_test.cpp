@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runner.h"
@@ -67,6 +68,61 @@ TEST(Naive, RoundsPOnceToTheInputsType) {
   const Naive naive = naive_forward(instance);
   EXPECT_EQ(naive.o.flat(0), wanted.flat(0));
   EXPECT_EQ(naive.max_logit, 1);
+}
+
+Case random_backward(const Scope& scope, uint64_t seed) {
+  Case c = random_case(scope, seed);
+  c.op = VOLLEY_OP_BACKWARD;
+  c.out_dtype = 0;
+  c.lse_gradient = seed % 3 == 0;
+  return c;
+}
+
+TEST(Naive, GradientsAgreeWithTheReference) {
+  Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE);
+  scope.dtypes = {VOLLEY_F32};
+  scope.features &= ~(core::kDropout | core::kPaged);
+  scope.max_pairs = 1000;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Instance instance = build(random_backward(scope, seed));
+    const Answer forward = fill_forward(instance);
+    ASSERT_TRUE(forward.ok()) << describe(instance.c) << ": " << forward.message << forward.broken;
+    const Answer answer = run(instance, VOLLEY_BACKEND_REFERENCE);
+    ASSERT_TRUE(answer.ok()) << describe(instance.c) << ": " << answer.message << answer.broken;
+    const NaiveGradients naive = naive_backward(instance);
+    for (const Role role : {Role::kDq, Role::kDk, Role::kDv, Role::kDbias, Role::kDsink}) {
+      const HostTensor& got = naive.tensors[static_cast<size_t>(role)];
+      ASSERT_EQ(got.present(), instance[role].present());
+      if (!got.present()) continue;
+      double most = 1;
+      for (int64_t i = 0; i < got.size(); ++i) most = std::max(most, std::abs(got.flat(i)));
+      ASSERT_LE(largest_difference(got, instance[role]), 1e-5 * most * (4 + naive.max_logit))
+          << core::info(role).name << " of " << describe(instance.c);
+    }
+  }
+}
+
+// The reference rounds its gradients once: the rule must accept that in every dtype.
+TEST(Naive, GradientRuleAcceptsTheReference) {
+  Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE);
+  scope.dtypes = {VOLLEY_F32, VOLLEY_F16, VOLLEY_BF16};
+  scope.features &= ~(core::kDropout | core::kPaged);
+  scope.max_pairs = 1000;
+  for (uint64_t seed = 200; seed < 300; ++seed) {
+    Instance instance = build(random_backward(scope, seed));
+    ASSERT_TRUE(fill_forward(instance).ok());
+    const Verdict verdict = check_backward(instance, VOLLEY_BACKEND_REFERENCE);
+    ASSERT_EQ(verdict.result, Result::kPassed) << describe(instance.c) << ": " << verdict.sentence;
+  }
+}
+
+TEST(Naive, ABackwardThatNobodyOffersIsRefused) {
+  Case c;
+  c.op = VOLLEY_OP_BACKWARD;
+  Instance instance = build(c);
+  ASSERT_TRUE(fill_forward(instance).ok());
+  const Verdict verdict = check_backward(instance, VOLLEY_BACKEND_CPU);
+  EXPECT_EQ(verdict.result, Result::kRefused) << verdict.sentence;
 }
 
 }  // namespace
