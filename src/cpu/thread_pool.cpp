@@ -116,7 +116,8 @@ class Pool {
   }
 
   const pid_t pid_;
-  const Pool* const before_fork_;  // keeps the parent's pool reachable for leak checkers
+  // Keeps the parent's pool reachable for leak checkers.
+  [[maybe_unused]] const Pool* const before_fork_;
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable done_;

@@ -103,10 +103,10 @@ TEST(CpuAttention, BitsDoNotDependOnTheGroup) {
   EXPECT_TRUE(same_outputs(answer_of(expanded.clone()), answer_of(grouped.clone())));
 }
 
-// Compares a run on `poisoned` with one on `clean`, row by row: what(i, h) is what row (i, h) must
-// be: nullptr for the same bits, else a predicate for every element of O and for LSE.
-template <class Expect>
-void compare_rows(const Instance& clean, const Instance& poisoned, const Expect& row_is_nan) {
+// A run on `poisoned` must give NaN, in O and LSE, in the rows (i, h) for which row_is_nan(i, h),
+// and the bits of a run on `clean` in all others.
+template <class RowIsNan>
+void compare_rows(const Instance& clean, const Instance& poisoned, const RowIsNan& row_is_nan) {
   const Instance want = answer_of(clean.clone());
   const Instance got = answer_of(poisoned.clone());
   const Case& c = clean.c;

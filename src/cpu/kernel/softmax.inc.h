@@ -44,7 +44,8 @@ template <bool capped, bool masked>
     float* at = tile.p + j * kTileRows + r;
     Vec x = load<Vec>(at);
     if (capped) x = tile.softcap * tanh(x / tile.softcap);
-    if (masked) x = (first <= j) & (last > j) ? x : splat(-kInfinity);
+    const IVec seen = (first <= j) & (last > j);
+    if (masked) x = seen ? x : splat(-kInfinity);
     if (capped || masked) store(at, x);
     largest = larger(x, largest);
   }
