@@ -56,14 +56,22 @@ Outcome run(const std::string& program, std::vector<std::string> arguments,
   return outcome;
 }
 
+// Tests may run on a machine other than the one that built them.
+std::string setting(const char* variable, const char* built_in) {
+  const char* value = std::getenv(variable);
+  return value != nullptr ? value : built_in;
+}
+
+std::string command() { return setting("TEST_COMMAND", VOLLEY_COMMAND); }
+
 }  // namespace
 
 Outcome volley(std::vector<std::string> arguments, const std::string& standard_output) {
-  return run(VOLLEY_COMMAND, std::move(arguments), standard_output, -1);
+  return run(command(), std::move(arguments), standard_output, -1);
 }
 
 Outcome shell(const std::string& script) {
-  setenv("VOLLEY", VOLLEY_COMMAND, 1);
+  setenv("VOLLEY", command().c_str(), 1);
   return run("/bin/sh", {"-c", script}, "", -1);
 }
 
@@ -71,7 +79,7 @@ Outcome volley_into_closed_pipe(std::vector<std::string> arguments) {
   int ends[2] = {};
   if (pipe2(ends, O_CLOEXEC) != 0) return {};
   close(ends[0]);
-  const Outcome outcome = run(VOLLEY_COMMAND, std::move(arguments), "", ends[1]);
+  const Outcome outcome = run(command(), std::move(arguments), "", ends[1]);
   close(ends[1]);
   return outcome;
 }
@@ -82,7 +90,7 @@ bool is_one_sentence(const std::string& text) {
 }
 
 std::string data_file(const std::string& name) {
-  return std::string(VOLLEY_TEST_DATA) + "/" + name + ".safetensors";
+  return setting("TEST_DATA", VOLLEY_TEST_DATA) + "/" + name + ".safetensors";
 }
 
 }  // namespace volley::cli::test

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs the built command `volley` as a user would, and hands back what it printed.
+// Runs the built command `volley` as a user would, and hands back what it printed. The environment
+// variables TEST_COMMAND and TEST_DATA name the command and tests/data when they lie elsewhere than
+// where the build left them.
 #pragma once
 
 #include <string>
