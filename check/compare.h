@@ -11,9 +11,9 @@
 
 namespace volley::check {
 
-// Multiples of naive's error that are allowed, beside a slack of 2 ulp of the largest |reference|
-// and of what one fp32 rounding of the largest logit moves, which naive escapes by luck in a small
-// tensor.
+// Multiples of naive's error that are allowed, beside a slack of 2 ulp of the largest |reference|.
+// fp32 results get, on top, what one fp32 rounding of the largest logit moves: naive escapes it by
+// luck in a small tensor, and no rounding of the output to fewer bits hides it.
 struct Rule {
   double max_factor;
   double rmse_factor;
