@@ -2,7 +2,7 @@
 //
 // exp and tanh of a vector, for the softmax. Range reduction and coefficients are those of expf and
 // tanhf in S. Moshier's Cephes library (netlib.org/cephes). Largest errors, measured against
-// float64 over all floats in question: exp 1.01 ulp, tanh 1.46 ulp.
+// float64 over every fifth float in question: exp 1.01 ulp, tanh 1.46 ulp.
 #pragma once
 
 #include "cpu/kernel/vec.inc.h"
