@@ -43,7 +43,8 @@ install_packages() {
   [ ${#missing[@]} = 0 ] && return
   echo "setup: installing ${missing[*]}"
   as_root apt-get update -qq
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 \
+    --no-install-recommends \
     "${missing[@]}" >/dev/null
 }
 
