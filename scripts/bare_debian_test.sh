@@ -24,6 +24,7 @@ cleanup() {
 trap "cleanup ${1:+keep}" EXIT
 
 echo "bare: debootstrap of $suite into $tree"
+chmod 755 "$tree"  # apt drops its rights and must still read it
 [ -x "$tree/usr/bin/git" ] ||
   debootstrap --variant=minbase --include=git,ca-certificates $suite "$tree" "$mirror" >/dev/null
 mount -t proc proc "$tree/proc"

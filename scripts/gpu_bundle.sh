@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Makes build/gpu-bundle: all that scripts/gpu_check.sh needs on a machine with a GPU, from a build
+# of the cuda preset: stripped binaries, the library, benchmark, data, and source.json, which says what
+# sources they were made from. Nothing has to be installed or fetched there. Stays under 24 MB.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cmake --preset cuda >/dev/null
+cmake --build --preset cuda >build/gpu-bundle.log 2>&1 || {
+  tail -n 30 build/gpu-bundle.log >&2
+  exit 1
+}
+bundle=build/gpu-bundle
+rm -rf $bundle
+mkdir -p $bundle/{bin,lib,data}
+for binary in build/cuda/cli/volley build/cuda/tests/cuda/*_tests; do
+  strip -o "$bundle/bin/$(basename "$binary")" "$binary"
+done
+strip --strip-unneeded -o $bundle/lib/libvolley.so build/cuda/src/libvolley.so
+cp -r scripts/gpu_check.sh bench $bundle/
+rm -rf $bundle/bench/__pycache__
+cp tests/data/*.safetensors $bundle/data/
+
+dirty=false
+[ -z "$(git status --porcelain)" ] || dirty=true
+cuda=$(grep -oE 'CMAKE_CUDA_COMPILER_VERSION "[0-9.]+' \
+  build/cuda/CMakeFiles/*/CMakeCUDACompiler.cmake | grep -oE '[0-9.]+$')
+cat >$bundle/source.json <<EOF
+{"commit": "$(git rev-parse HEAD)", "dirty": $dirty, "kernel_tree": "$(scripts/kernel_tree.py)"}
+EOF
+echo "$cuda" >$bundle/cuda_version
+
+size=$(du -sk $bundle | cut -f1)
+echo "$bundle: $((size / 1024)) MB, CUDA $cuda"
+if [ "$size" -gt $((24 * 1024)) ]; then
+  echo "gpu_bundle.sh: $bundle has $size KiB; wanted is at most $((24 * 1024))" >&2
+  exit 1
+fi

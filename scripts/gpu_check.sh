@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Runs one part of the GPU evidence, from a bundle that scripts/gpu_bundle.sh made, on the machine
+# with the GPU. Each part takes at most 8 minutes and writes DIR/PART.json with the facts of the
+# machine; exits 1 when anything failed.
+#   gpu_check.sh PART --out DIR
+#     tests      the cuda tests, `volley attend` on real data, `volley doctor`
+#     sanitizer  compute-sanitizer (memcheck, synccheck, initcheck, racecheck) on small cases
+#     bench      timings beside torch's kernels, as forward.json (needs python3 with torch)
+set -euo pipefail
+if [ $# != 3 ] || [ "$2" != --out ]; then
+  sed -n '7,10s/^# *//p' "$0" >&2
+  exit 2
+fi
+part=$1
+mkdir -p "$3"
+out=$(cd "$3" && pwd)
+cd "$(dirname "$0")"
+if [ ! -f bin/volley ]; then
+  echo "gpu_check.sh: run it from a bundle that scripts/gpu_bundle.sh made" >&2
+  exit 2
+fi
+chmod +x bin/*  # a transfer may have dropped the modes
+
+smi() { nvidia-smi -i 0 --query-gpu="$1" --format=csv,noheader,nounits | sed 's/ *$//'; }
+number() { [[ $1 =~ ^[0-9.]+$ ]] && echo "${1%.*}" || echo null; }
+
+facts() {  # "machine" and "source", as results/ has them
+  cat <<EOF
+"machine": {"device": "$(smi name)", "power_limit_w": $(number "$(smi power.limit)"),
+  "driver": "$(smi driver_version)", "cuda": "$(cat cuda_version)",
+  "cpu": "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)", "threads": $(nproc)},
+"source": $(cat source.json)
+EOF
+}
+
+escape() { tr -d '\000-\010\013-\037' | sed 's/\\/\\\\/g; s/"/\\"/g; s/\t/ /g' | tr '\n' ' '; }
+
+results=() failed=0
+check() {  # check NAME COMMAND...: the command must exit 0; its last lines go into the record
+  local name=$1 begin=$SECONDS passed=true log status=0
+  log=$(mktemp)
+  "${@:2}" >"$log" 2>&1 || status=$?
+  if [ $status != 0 ]; then
+    passed=false failed=$((failed + 1))
+    tail -n 20 "$log"
+  fi
+  echo "$name: $([ $passed = true ] && echo passed || echo "FAILED (exit $status)")," \
+    "$((SECONDS - begin)) s"
+  results+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - begin)),
+    \"last_lines\": \"$(tail -n 8 "$log" | escape)\"}")
+  rm -f "$log"
+}
+
+# A test binary that skips everything has shown nothing.
+all_ran() {
+  local said
+  said=$(timeout 400 "$@" --gtest_brief=1 2>&1) || { echo "$said"; return 1; }
+  echo "$said"
+  [[ $said != *SKIPPED* ]]
+}
+
+not_offered() {  # the command must fail, and say not_offered
+  local said
+  said=$("$@" 2>&1) && { echo "it ran, but must be refused"; return 1; }
+  echo "$said"
+  [[ $said == *not_offered* ]]
+}
+
+write() {
+  local IFS=,
+  printf '{"schema": 1, "part": "%s",\n%s,\n"taken": "%s",\n"results": [\n%s\n]}\n' "$part" \
+    "$(facts)" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "${results[*]}" >"$out/$part.json"
+  echo "$part: ${#results[@]} checks, $failed failed"
+}
+
+case $part in
+  tests)
+    for binary in bin/*_tests; do check "$(basename "$binary")" all_ran "$binary"; done
+    for file in data/smollm2*; do
+      check "attend sm90 $(basename "$file")" bin/volley attend --backend sm90 "$file"
+    done
+    for file in data/minilm*; do
+      check "refuse sm90 $(basename "$file")" not_offered bin/volley attend --backend sm90 "$file"
+    done
+    bin/volley doctor --json >"$out/doctor.json"
+    check "doctor names sm90" grep -q sm90 "$out/doctor.json"
+    write
+    ;;
+  sanitizer)
+    for tool in memcheck synccheck initcheck racecheck; do
+      check "$tool attend" compute-sanitizer --tool $tool --error-exitcode 9 \
+        bin/volley attend --backend sm90 data/smollm2_135m_layer15.safetensors
+      check "$tool cases" timeout 100 compute-sanitizer --tool $tool --error-exitcode 9 \
+        bin/cuda_check_tests --gtest_filter='*Keys*'
+    done
+    write
+    ;;
+  bench)
+    echo "{$(facts)}" >"$out/facts.json"
+    check "bench" env PYTHONUNBUFFERED=1 timeout 460 python3 bench/compare.py \
+      --library lib/libvolley.so --facts "$out/facts.json" --out "$out/forward.json"
+    write
+    ;;
+  *) echo "gpu_check.sh: unknown part '$part'; wanted is tests, sanitizer or bench" >&2; exit 2 ;;
+esac
+exit $((failed > 0))
