@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Makes build/gpu-bundle: all that scripts/gpu_check.sh needs on a machine with a GPU, from a build
-# of the cuda preset: stripped binaries, the library, benchmark, data, and source.json, which says what
-# sources they were made from. Nothing has to be installed or fetched there. Stays under 24 MB.
+# of the cuda preset: stripped binaries, the library, benchmark, data, and source.json, which says
+# what sources they were made from. Nothing has to be installed or fetched there. Stays under 24 MB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cmake --preset cuda >/dev/null
-cmake --build --preset cuda >build/gpu-bundle.log 2>&1 || {
+cmake --build --preset cuda --target volley volley_cli cuda_tests >build/gpu-bundle.log 2>&1 || {
   tail -n 30 build/gpu-bundle.log >&2
   exit 1
 }
