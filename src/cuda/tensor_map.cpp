@@ -58,7 +58,7 @@ core::Status encode_tensor_map(const TensorGeometry& tensor, TensorMap* out) {
                                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
              5, const_cast<void*>(tensor.data), extent, stride, box, every,
              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result == CUDA_SUCCESS) return {};
   return core::make_status(
       VOLLEY_DEVICE_ERROR, VOLLEY_REASON_STRIDE,

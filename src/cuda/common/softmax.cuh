@@ -3,10 +3,11 @@
 // Online softmax over an accumulator fragment. A row is spread over the four threads of a quad;
 // each thread follows the maximum of the whole row but only its own part of the sum.
 //
-// Numbers: logits are in base 2, s * scale with scale = softmax scale * log2(e), and `maximum` is
-// the *rounded* product, the same one that is subtracted from each logit. So its rounding cancels
-// between P, the sum and the LSE, however large logits are. A row that has seen no key has
-// maximum -infinity and sum 0. NaN never enters the maximum; it reaches the sum and O by itself.
+// Numbers: P = 2^(s * scale - m * scale) with scale = softmax scale * log2(e), one FFMA and one
+// EX2 an element. The FFMA subtracts the rounded m * scale, which is off by up to 2^-24 of itself;
+// that is nothing beside P's own rounding unless logits are huge, and then m is subtracted first.
+// A row that has seen no key has m = -infinity and sum 0. NaN never enters m; it reaches the sum
+// and O by itself.
 #pragma once
 
 #include "cuda/common/layout.cuh"
@@ -14,7 +15,7 @@
 
 namespace volley::cuda {
 
-// The thread's two rows.
+// The thread's two rows. `maximum` is of s, before scaling.
 struct RowState {
   float maximum[2] = {-kInfinity, -kInfinity};
   float sum[2] = {0.f, 0.f};
@@ -43,23 +44,31 @@ __device__ __forceinline__ void row_max(const float (&s)[kCount], float (&top)[2
   for (int r = 0; r < 2; ++r) top[r] = quad_max(fmaxf(even[r], odd[r]));
 }
 
-// One block: s becomes P = 2^(logit - maximum), rows takes the block in, and `correction` is what
-// the O accumulated so far must be multiplied by. With kLazy > 0 a maximum moves only once it has
-// grown by more than kLazy, so P may reach 2^kLazy.
+// Above this |m * scale| its rounding would show in P.
+constexpr float kHugeLogit = 1024.f;
+
+// One block: s becomes P, rows takes the block in, and `correction` is what the O accumulated so
+// far must be multiplied by. With kLazy > 0 a maximum moves only once its logit has grown by more
+// than kLazy, so P may reach 2^kLazy.
 // Threads: a whole warp. Registers: s in place, 8 more.
 template <int kLazy, int kCount>
 __device__ __forceinline__ void softmax(float (&s)[kCount], float scale, RowState& rows,
                                         float (&correction)[2]) {
-  float top[2], shift[2];
+  float top[2], reference[2], shift[2];
   row_max(s, top);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const float seen = top[r] * scale;
-    const bool moves = seen - rows.maximum[r] > static_cast<float>(kLazy);  // not if both -inf
-    const float maximum = moves ? seen : rows.maximum[r];
-    shift[r] = maximum == -kInfinity ? 0.f : maximum;  // -inf - -inf would be NaN
-    correction[r] = ptx::exp2(rows.maximum[r] - shift[r]);
+    const bool moves = (top[r] - rows.maximum[r]) * scale > static_cast<float>(kLazy);
+    const float maximum = moves ? top[r] : rows.maximum[r];  // stays if both are -inf
+    reference[r] = maximum == -kInfinity ? 0.f : maximum;    // -inf - -inf would be NaN
+    correction[r] = ptx::exp2((rows.maximum[r] - reference[r]) * scale);
+    shift[r] = reference[r] * scale;
     rows.maximum[r] = maximum;
+  }
+  if (ptx::any(fmaxf(fabsf(shift[0]), fabsf(shift[1])) > kHugeLogit)) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) s[i] -= reference[Accumulator::slot(i)];
+    shift[0] = shift[1] = 0.f;
   }
   float even[2] = {0.f, 0.f}, odd[2] = {0.f, 0.f};
 #pragma unroll

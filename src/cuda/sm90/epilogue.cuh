@@ -41,7 +41,7 @@ __device__ __forceinline__ void store_tile(const FwdParams& p, const Tile& tile,
 #pragma unroll
   for (int slot = 0; slot < 2; ++slot) {
     const float sum = quad_sum(rows.sum[slot]);
-    const bool empty = sum == 0.f;  // false for NaN, which goes on into O and the LSE
+    const bool empty = sum == 0.f;  // no key at all: the largest P is 1 or more. NaN goes on.
     const int row = first_row + at.first_row() + 8 * slot;
     const bool inside = row < p.sq;
     const float factor = ptx::reciprocal(sum);
@@ -54,7 +54,7 @@ __device__ __forceinline__ void store_tile(const FwdParams& p, const Tile& tile,
     if (p.lse != nullptr && inside && threadIdx.x % 4 == 0) {
       float* const lse = p.lse + tile.batch * p.lse_stride.batch + tile.head * p.lse_stride.head +
                          row * p.lse_stride.row;
-      *lse = empty ? -kInfinity : (rows.maximum[slot] + ptx::log2(sum)) * kLn2;
+      *lse = empty ? -kInfinity : fmaf(rows.maximum[slot], p.scale_log2, ptx::log2(sum)) * kLn2;
     }
   }
 }
