@@ -15,10 +15,12 @@
 
 namespace volley::cuda {
 
-// The thread's two rows. `maximum` is of s, before scaling.
+// The thread's two rows. `maximum` is of s, `shift` is m * scale; both only ever move in softmax().
 struct RowState {
   float maximum[2] = {-kInfinity, -kInfinity};
+  float shift[2] = {0.f, 0.f};
   float sum[2] = {0.f, 0.f};
+  bool huge = false;  // somewhere in the warp a shift is too large to be subtracted rounded
 };
 
 // Combines over the quad that shares a row. Threads: a whole warp.
@@ -31,43 +33,66 @@ __device__ __forceinline__ float quad_sum(float x) {
   return x + ptx::shuffle_xor(x, 2);
 }
 
-// The largest score of each row. Two chains a row keep the pipeline busy.
+// The largest score of each row. Four chains a row hide the latency of a comparison.
 template <int kCount>
 __device__ __forceinline__ void row_max(const float (&s)[kCount], float (&top)[2]) {
-  float even[2] = {s[0], s[2]}, odd[2] = {s[1], s[3]};
+  constexpr int kChains = 8;  // registers 0, 1, 4, 5 are row 0's, 2, 3, 6, 7 row 1's
+  float chain[kChains];
 #pragma unroll
-  for (int i = 4; i < kCount; i += 2) {
-    even[Accumulator::slot(i)] = fmaxf(even[Accumulator::slot(i)], s[i]);
-    odd[Accumulator::slot(i)] = fmaxf(odd[Accumulator::slot(i)], s[i + 1]);
+  for (int i = 0; i < kChains; ++i) chain[i] = s[i];
+#pragma unroll
+  for (int i = kChains; i < kCount; ++i) chain[i % kChains] = fmaxf(chain[i % kChains], s[i]);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float low = fmaxf(chain[2 * r], chain[2 * r + 1]);
+    const float high = fmaxf(chain[2 * r + 4], chain[2 * r + 5]);
+    top[r] = quad_max(fmaxf(low, high));
   }
-#pragma unroll
-  for (int r = 0; r < 2; ++r) top[r] = quad_max(fmaxf(even[r], odd[r]));
 }
 
 // Above this |m * scale| its rounding would show in P.
 constexpr float kHugeLogit = 1024.f;
 
-// One block: s becomes P, rows takes the block in, and `correction` is what the O accumulated so
-// far must be multiplied by. With kLazy > 0 a maximum moves only once its logit has grown by more
-// than kLazy, so P may reach 2^kLazy.
-// Threads: a whole warp. Registers: s in place, 8 more.
-template <int kLazy, int kCount>
-__device__ __forceinline__ void softmax(float (&s)[kCount], float scale, RowState& rows,
-                                        float (&correction)[2]) {
-  float top[2], reference[2], shift[2];
-  row_max(s, top);
+// Moves the maxima of a warp in which one has grown, and brings the sums along. `correction` is
+// what the O accumulated so far must be multiplied by. Threads: a whole warp.
+__device__ __forceinline__ void move_maxima(const float (&top)[2], const bool (&moves)[2],
+                                            float scale, RowState& rows, float (&correction)[2]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const bool moves = (top[r] - rows.maximum[r]) * scale > static_cast<float>(kLazy);
-    const float maximum = moves ? top[r] : rows.maximum[r];  // stays if both are -inf
-    reference[r] = maximum == -kInfinity ? 0.f : maximum;    // -inf - -inf would be NaN
-    correction[r] = ptx::exp2((rows.maximum[r] - reference[r]) * scale);
-    shift[r] = reference[r] * scale;
+    const float maximum = moves[r] ? top[r] : rows.maximum[r];
+    const float reference = maximum == -kInfinity ? 0.f : maximum;  // -inf - -inf would be NaN
+    correction[r] = ptx::exp2((rows.maximum[r] - reference) * scale);
     rows.maximum[r] = maximum;
+    rows.shift[r] = reference * scale;
+    rows.sum[r] *= correction[r];
   }
-  if (ptx::any(fmaxf(fabsf(shift[0]), fabsf(shift[1])) > kHugeLogit)) {
+  rows.huge = ptx::any(fmaxf(fabsf(rows.shift[0]), fabsf(rows.shift[1])) > kHugeLogit);
+}
+
+// One block: s becomes P and rows takes the block in. Returns whether a maximum of the warp has
+// moved; O must then be multiplied by `correction`. With kLazy > 0 a maximum moves only once its
+// logit has grown by more than kLazy, so P may reach 2^kLazy.
+// Threads: a whole warp. Registers: s in place, 8 more.
+template <int kLazy, int kCount>
+__device__ __forceinline__ bool softmax(float (&s)[kCount], float scale, RowState& rows,
+                                        float (&correction)[2]) {
+  float top[2];
+  row_max(s, top);
+  bool moves[2];  // false if both are -infinity
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) s[i] -= reference[Accumulator::slot(i)];
+  for (int r = 0; r < 2; ++r) {
+    moves[r] = (top[r] - rows.maximum[r]) * scale > static_cast<float>(kLazy);
+  }
+  const bool moved = ptx::any(moves[0] || moves[1]);
+  if (moved) move_maxima(top, moves, scale, rows, correction);
+
+  float shift[2] = {rows.shift[0], rows.shift[1]};
+  if (rows.huge) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const float maximum = rows.maximum[Accumulator::slot(i)];
+      s[i] -= maximum == -kInfinity ? 0.f : maximum;
+    }
     shift[0] = shift[1] = 0.f;
   }
   float even[2] = {0.f, 0.f}, odd[2] = {0.f, 0.f};
@@ -80,7 +105,8 @@ __device__ __forceinline__ void softmax(float (&s)[kCount], float scale, RowStat
     odd[r] += s[i + 1];
   }
 #pragma unroll
-  for (int r = 0; r < 2; ++r) rows.sum[r] = fmaf(rows.sum[r], correction[r], even[r] + odd[r]);
+  for (int r = 0; r < 2; ++r) rows.sum[r] += even[r] + odd[r];
+  return moved;
 }
 
 // P in 16 bits, as A fragments. Registers: half of s.
@@ -90,11 +116,9 @@ __device__ __forceinline__ void convert_p(const float (&s)[kCount], u32 (&p)[kCo
   for (int i = 0; i < kCount / 2; ++i) p[i] = ptx::pack_bf16(s[2 * i], s[2 * i + 1]);
 }
 
-// O *= correction, skipped when no maximum in the warp has moved: the factors are then 1.
-// Threads: a whole warp. Registers: o in place, not in flight.
+// O *= correction. Registers: o in place, not in flight.
 template <int kCount>
 __device__ __forceinline__ void rescale(float (&o)[kCount], const float (&correction)[2]) {
-  if (!ptx::any(correction[0] != 1.f || correction[1] != 1.f)) return;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) o[i] *= correction[Accumulator::slot(i)];
 }

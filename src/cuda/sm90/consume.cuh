@@ -53,8 +53,7 @@ class Consumer {
       const u64 q = operands_.q_at(q_.stage);
       const u64 k = operands_.k_at(k_.stage);
       const u64 v = operands_.v_at(v_.stage);
-      await_k();
-      await_v();
+      await_k_and_v();
       baton_.take();
       ptx::wgmma_fence();
       issue_qk<C>(s, q, k);
@@ -67,7 +66,7 @@ class Consumer {
       mask_block<C>(p_, next, block, s);
       const RowState ended = rows;
       if (tile_ends) rows = RowState{};
-      softmax<C.lazy_rescale>(s, p_.scale_log2, rows, correction);
+      const bool moved = softmax<C.lazy_rescale>(s, p_.scale_log2, rows, correction);
       ptx::compute_before_wait(rows.sum[0] + rows.sum[1]);
 
       ptx::wgmma_wait<0>();
@@ -76,7 +75,7 @@ class Consumer {
       release_v();
       if (tile_ends) {
         store_tile(p_, view.tile, view.first_row, ended, o);
-      } else {
+      } else if (moved) {
         rescale(o, correction);
       }
       convert_p(s, probabilities);
@@ -112,8 +111,8 @@ class Consumer {
         release_k(block);
 
         mask_block<C>(p_, view, block, s);
-        softmax<C.lazy_rescale>(s, p_.scale_log2, rows, correction);
-        if (!first) rescale(o, correction);
+        const bool moved = softmax<C.lazy_rescale>(s, p_.scale_log2, rows, correction);
+        if (moved && !first) rescale(o, correction);
         convert_p(s, probabilities);
 
         multiply_pv(o, probabilities, !first);
@@ -130,9 +129,15 @@ class Consumer {
     return read_tile<C>(p_, smem_.tile[q_.stage], warpgroup_);
   }
 
-  // Waits: k_full, v_full.
+  // Waits: k_full, v_full, or both at once, so that one looks while the other is looked up.
   __device__ __forceinline__ void await_k() { ptx::wait(smem_.k_full[k_.stage], k_.parity); }
   __device__ __forceinline__ void await_v() { ptx::wait(smem_.v_full[v_.stage], v_.parity); }
+  __device__ __forceinline__ void await_k_and_v() {
+    const bool k_is_full = ptx::try_wait(smem_.k_full[k_.stage], k_.parity);
+    const bool v_is_full = ptx::try_wait(smem_.v_full[v_.stage], v_.parity);
+    if (!k_is_full) await_k();
+    if (!v_is_full) await_v();
+  }
 
   // After the QK^T of `block`. Arrives: k_empty; q_empty after the tile's last.
   __device__ __forceinline__ void release_k(int block) {

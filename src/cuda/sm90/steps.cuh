@@ -41,13 +41,13 @@ struct Operands {
         v(descriptor(ptx::shared_address(smem.v[0]), C.block_n * kChunk)) {}
 
   __device__ __forceinline__ u64 q_at(int slot) const {
-    return q + units(C.block_m * C.d) * static_cast<u32>(ptx::uniform(slot));
+    return q + units(C.block_m * C.d) * static_cast<u32>(slot);
   }
   __device__ __forceinline__ u64 k_at(int stage) const {
-    return k + units(C.block_n * C.d) * static_cast<u32>(ptx::uniform(stage));
+    return k + units(C.block_n * C.d) * static_cast<u32>(stage);
   }
   __device__ __forceinline__ u64 v_at(int stage) const {
-    return v + units(C.block_n * C.dv) * static_cast<u32>(ptx::uniform(stage));
+    return v + units(C.block_n * C.dv) * static_cast<u32>(stage);
   }
 };
 
