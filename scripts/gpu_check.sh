@@ -22,6 +22,7 @@ if [ ! -f bin/volley ]; then
   exit 2
 fi
 chmod +x bin/*  # a transfer may have dropped the modes
+export TEST_COMMAND=$PWD/bin/volley TEST_DATA=$PWD/data  # tests/cli/command.h
 
 smi() { nvidia-smi -i 0 --query-gpu="$1" --format=csv,noheader,nounits | sed 's/ *$//'; }
 number() { [[ $1 =~ ^[0-9.]+$ ]] && echo "${1%.*}" || echo null; }
@@ -98,9 +99,10 @@ case $part in
     write
     ;;
   bench)
-    echo "{$(facts)}" >"$out/facts.json"
+    facts=$(mktemp)
+    echo "{$(facts)}" >"$facts"
     check "bench" env PYTHONUNBUFFERED=1 timeout 460 python3 bench/compare.py \
-      --library lib/libvolley.so --facts "$out/facts.json" --out "$out/forward.json"
+      --library lib/libvolley.so --facts "$facts" --out "$out/forward.json"
     write
     ;;
   *) echo "gpu_check.sh: unknown part '$part'; wanted is tests, sanitizer or bench" >&2; exit 2 ;;

@@ -9,7 +9,10 @@ cd "$(dirname "$0")/.."
 
 now=$(scripts/kernel_tree.py)
 shopt -s nullglob
-records=(results/h200/*.json)
+records=()
+for file in results/h200/*.json; do
+  if grep -q '"kernel_tree"' "$file"; then records+=("$file"); fi
+done
 if [ ${#records[@]} = 0 ]; then
   echo "WARNING: no GPU record in results/h200"
 fi
