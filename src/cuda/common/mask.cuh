@@ -9,7 +9,7 @@
 
 namespace volley::cuda {
 
-constexpr float kInfinity = __builtin_huge_valf();
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
 // The number of keys that query `row` sees. It may be negative.
 template <MaskKind kMask>
