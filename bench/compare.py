@@ -4,12 +4,14 @@
 
     bench/compare.py --library LIBVOLLEY_SO --facts FACTS_JSON --out forward.json [--quick]
 
-Needs torch with CUDA; the peers are torch's own: cuDNN and FlashAttention-2. Volley is called
-through its C ABI on torch's memory and stream. Every output is compared with a reference before it
-is timed; a wrong or refused one becomes an error row. FACTS_JSON (of scripts/gpu_check.sh) has
-`machine` and `source`. The fields of a row and the protocols: docs/tuning.md.
+Needs torch with CUDA; the peers are torch's own cuDNN and FlashAttention-2, and FlashAttention-3
+where the package fa3-fwd is installed. Volley is called through its C ABI on torch's memory and
+stream. Every output is compared with a reference before it is timed; a wrong or refused one becomes
+an error row. FACTS_JSON (of scripts/gpu_check.sh) has `machine` and `source`. The fields of a row
+and the protocols: docs/tuning.md.
 """
 import argparse
+import importlib.metadata
 import json
 import math
 import time
@@ -20,6 +22,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import protocol
 import volley_abi
+
+try:
+    import fa3_fwd_interface as fa3
+except ImportError:
+    fa3 = None
 
 TOKENS = 16384  # b * sq, the same work for the card in every cell
 WIDTH = 2048    # hq * d
@@ -62,6 +69,21 @@ def peer_contestant(backend, q, k, v, causal):
             return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2)
 
     return launch
+
+
+def fa3_contestant(q, k, v, causal):
+    def launch():
+        o = fa3.flash_attn_func(q, k, v, causal=causal)
+        return o[0] if isinstance(o, tuple) else o
+
+    return launch
+
+
+def peer_versions():
+    versions = {"cudnn": str(torch.backends.cudnn.version()), "fa2": "torch SDPA flash"}
+    if fa3 is not None:
+        versions["fa3"] = "fa3-fwd " + importlib.metadata.version("fa3-fwd")
+    return versions
 
 
 def reference(q, k, v, causal, batch, head):
@@ -107,6 +129,8 @@ def run_cell(library, cell, run, seed):
     makers = {"volley": lambda: volley_contestant(library, q, k, v, causal)}
     for name, backend in PEERS.items():
         makers[name] = lambda backend=backend: peer_contestant(backend, q, k, v, causal)
+    if fa3 is not None:
+        makers["fa3"] = lambda: fa3_contestant(q, k, v, causal)
     launches, rows = {}, []
     for name, make in makers.items():
         launch, sentence = ready(make, q, k, v, causal, checks)
@@ -138,7 +162,7 @@ def main():
                          "sms": torch.cuda.get_device_properties(0).multi_processor_count}
     record = {"schema": 1, **facts,
               "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-              "peers": {"cudnn": str(torch.backends.cudnn.version()), "fa2": "torch SDPA flash"},
+              "peers": peer_versions(),
               "rows": []}
     for run, cell in enumerate(cells(options.quick), 1):
         rows = run_cell(library, cell, run, seed=run)
