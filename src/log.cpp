@@ -12,7 +12,7 @@ namespace {
 // One lock for callback and user pointer together, held while the callback runs: after
 // volley_set_log returns, the old callback is not called again.
 struct Sink {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  // a callback may call the library, volley_set_log included
   volley_log_callback callback = nullptr;
   void* user = nullptr;
 };
