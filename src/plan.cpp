@@ -4,6 +4,7 @@
 // that agrees runs, and each one before it leaves its reason. How a plan is printed: plan_text.cpp.
 #include "plan.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -74,6 +75,11 @@ Status refusal(const std::vector<PassedOver>& passed_over) {
 }
 
 Status choose_backend(int32_t forced, Plan* plan) {
+  const auto is_forced = [&](const Backend& backend) { return backend.id == forced; };
+  if (forced != VOLLEY_BACKEND_AUTO &&
+      std::none_of(backends().begin(), backends().end(), is_forced)) {
+    return check_offer(plan->problem, forced);  // says that it is not in this version
+  }
   std::vector<PassedOver> passed_over;
   for (const Backend& backend : backends()) {
     if (forced != VOLLEY_BACKEND_AUTO && backend.id != forced) {
