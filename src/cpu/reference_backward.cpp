@@ -37,10 +37,10 @@ struct Pair {
   double dqk;     // dS_ij slope_ij
 };
 
-Pair pair_at(const Head& head, const RowState& row, int64_t i, int64_t j, double qk,
+Pair pair_at(const Head& head, const RowState& row, int64_t i, int64_t j, double qk, double logit,
              double dout_v) {
   const double keep = head.keep(i, j);
-  const double p = row.softmax.weight(head.logit(i, j, qk));
+  const double p = row.softmax.weight(logit);
   const double ds = p * (keep * dout_v + row.shift);
   return {p * keep, ds, ds * head.logit_slope(qk)};
 }
@@ -211,7 +211,7 @@ void Backward::query_row(const Head& head, int64_t i, int worker) {
   std::fill_n(dq, problem_.d, 0.0);
   for (int64_t j = first; j < last; ++j) {
     if (logits[j] == kUnseen) continue;
-    add_scaled(pair_at(head, row, i, j, qk[j], dout_v[j]).dqk, k_[j], dq, problem_.d);
+    add_scaled(pair_at(head, row, i, j, qk[j], logits[j], dout_v[j]).dqk, k_[j], dq, problem_.d);
   }
   for (int64_t e = 0; e < problem_.d; ++e) {
     put(view(Role::kDq), problem_.accumulate_grads, dq[e], sequence.batch, sequence.q_begin + i,
@@ -230,8 +230,11 @@ void Backward::key_row(int64_t j, int worker) {
     for (int64_t i = 0; i < sequence.sq; ++i) {
       if (!head.sees(i, j)) continue;
       const int64_t r = row_of(head, i);
-      const Pair pair = pair_at(head, state_of(r), i, j, dot(q_[r], k_[j], problem_.d),
-                                dot(dout_[r], v_[j], problem_.dv));
+      const double qk = dot(q_[r], k_[j], problem_.d);
+      const double logit = head.logit(i, j, qk);
+      if (logit == kUnseen) continue;
+      const Pair pair =
+          pair_at(head, state_of(r), i, j, qk, logit, dot(dout_[r], v_[j], problem_.dv));
       add_scaled(pair.dqk, q_[r], dk, problem_.d);
       add_scaled(pair.weight, dout_[r], dv, problem_.dv);
     }
@@ -263,8 +266,11 @@ void Backward::bias_pairs() {
       const int64_t r = row_of(head, i);
       for (int64_t j = head.first_key(i); j < head.last_key(i); ++j) {
         if (!head.sees(i, j)) continue;
-        const Pair pair = pair_at(head, state_of(r), i, j, dot(q_[r], k_[j], problem_.d),
-                                  dot(dout_[r], v_[j], problem_.dv));
+        const double qk = dot(q_[r], k_[j], problem_.d);
+        const double logit = head.logit(i, j, qk);
+        if (logit == kUnseen) continue;
+        const Pair pair =
+            pair_at(head, state_of(r), i, j, qk, logit, dot(dout_[r], v_[j], problem_.dv));
         dbias_.add(pair.ds, head.n(), head.h(), i, j);
       }
     }

@@ -199,6 +199,22 @@ TEST(ReferenceBackward, UnusedRowsGetZeros) {
   }
 }
 
+// A logit of -inf hides its key as a mask does: NaN that comes from it reaches nobody.
+TEST(ReferenceBackward, LogitOfMinusInfinityIsAKeyNotSeen) {
+  Call call = two_keys(1, 1, 5, kNan);
+  call.k.set_flat(1, -kInf);
+  call.dlse = tensor_of(VOLLEY_F64, {1, 1, 1}, {0.5});
+  call.bias = tensor_of(VOLLEY_F64, {1, 1, 1, 2}, {0});
+  call.add_gradients(VOLLEY_F64);
+  call.forward();
+  call.backward();
+  EXPECT_EQ(call.o.flat(0), 5);
+  EXPECT_EQ(call.dq.flat(0), 0.5);
+  expect_values(call.dk, {0.5, 0});
+  expect_values(call.dv, {1, 0});
+  expect_values(call.dbias, {0.5, 0});
+}
+
 TEST(ReferenceBackward, PagedKeysAreNotOffered) {
   Call call = two_keys(0, 0, 1, 1);
   call.k = HostTensor(VOLLEY_F64, {1, 2, 1, 1});
