@@ -67,6 +67,9 @@ Status plan_cpu(Plan* plan) {
     return not_offered(VOLLEY_REASON_SOFTCAP, "softcap is {}; cpu takes what fits fp32",
                        problem.softcap);
   }
+  if (const Tensor& sink = problem[Role::kSink]; sink.present && sink.dtype == VOLLEY_F64) {
+    return not_offered(VOLLEY_REASON_DTYPE, "sink is fp64; cpu takes fp32, fp16 and bf16");
+  }
   Config& config = plan->config;
   VOLLEY_TRY(choose_kernel(&config.row));
   VOLLEY_TRY(resolve_threads(problem.num_threads, &config.threads));
