@@ -9,6 +9,7 @@
 #include "cpu/reference.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpu/contents.h"
 #include "cpu/reference_row.h"
@@ -39,7 +40,8 @@ void attend_row(const Problem& problem, const Buffers& buffers, const Head& head
   head.load_row(Role::kQ, i, q);
   const Softmax softmax = softmax_of_row(head, i, q, scratch->k, scratch->qk[worker], logits);
 
-  std::fill_n(o, problem.dv, 0.0);
+  // A NaN in the sum is also that of a sink of NaN or +inf, in rows that see no key too.
+  std::fill_n(o, problem.dv, std::isnan(softmax.sum) ? softmax.sum : 0.0);
   for (int64_t j = head.first_key(i); j < head.last_key(i); ++j) {
     if (logits[j] == kUnseen) continue;
     add_scaled(softmax.weight(logits[j]) * head.keep(i, j), scratch->v[j], o, problem.dv);

@@ -101,9 +101,11 @@ void Work::fill(const TilePlace& place, Tile* tile) const {
       const Tensor& sink = problem_[Role::kSink];
       const auto logit = static_cast<float>(
           load_element(sink.dtype, buffers_[Role::kSink], head(place, r) * sink.stride[0]));
-      // exp(sink - m) is 1 with m = sink; NaN is kept by l, because m must be ordered.
-      tile->m[r] = std::isnan(logit) ? -kInfinity : logit;
-      tile->l[r] = std::isnan(logit) ? logit : logit == -kInfinity ? 0.0f : 1.0f;
+      // exp(sink - m) is 1 with m = sink. NaN and +inf spoil the row: l keeps that as NaN, because
+      // m must be ordered and something that can be subtracted.
+      const bool spoilt = std::isnan(logit) || logit == kInfinity;
+      tile->m[r] = spoilt ? -kInfinity : logit;
+      tile->l[r] = spoilt ? std::numeric_limits<float>::quiet_NaN() : logit == -kInfinity ? 0 : 1;
     }
   }
 }

@@ -135,5 +135,28 @@ TEST_P(Cases, SinkJoinsTheSum) {
   }
 }
 
+// Also where a row sees no key, alone or beside rows that do: its neighbours must not matter.
+TEST_P(Cases, SinkOfNanOrInfinitySpoilsEveryRow) {
+  for (const double value : {std::nan(""), kInfinity}) {
+    for (const int64_t queries : {1, 2, 5}) {
+      Case c = blank(VOLLEY_F32, queries, 1, 64);
+      c.sink = true;
+      c.causal = true;
+      c.alignment = VOLLEY_ALIGN_EXPLICIT;
+      c.offset = -1;  // query 0 sees nothing
+      Instance instance = build(c);
+      set_rows(instance, Role::kQ, 1);
+      set_rows(instance, Role::kK, 1);
+      set_rows(instance, Role::kV, 1);
+      instance[Role::kSink].fill(value);
+      if (!offered(instance)) continue;
+      for (int64_t i = 0; i < queries; ++i) {
+        EXPECT_TRUE(std::isnan(o_at(instance, 0, i, 0, 0))) << value << ", query " << i;
+        EXPECT_TRUE(std::isnan(instance.lse_at(0, 0, i))) << value << ", query " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace volley::check
