@@ -67,9 +67,8 @@ constexpr Offer kOffers[] = {
 };
 
 bool is_strided(const Tensor& tensor) {
-  const auto end = tensor.shape.begin() + tensor.ndim;
-  const bool empty = std::find(tensor.shape.begin(), end, 0) != end;  // strides are all 0 then
-  return tensor.present && !empty && tensor.shape[3] > 1 && tensor.stride[3] != 1;
+  if (!tensor.present || tensor.empty()) return false;  // strides of an empty one are all 0
+  return tensor.shape[3] > 1 && tensor.stride[3] != 1;
 }
 
 const char* op_name(int32_t op) { return op == VOLLEY_OP_BACKWARD ? "backward" : "forward"; }

@@ -5,6 +5,7 @@
 // read by nobody here. Pure C++, no CUDA header. Read plan.h next.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -25,6 +26,10 @@ struct Tensor {
   std::array<int64_t, 5> stride{};
   int64_t alignment = 0;  // of the base address, bytes, a power of two <= 128
 
+  bool empty() const {
+    const auto end = shape.begin() + ndim;
+    return std::find(shape.begin(), end, 0) != end;
+  }
   bool operator==(const Tensor&) const = default;
 };
 
@@ -89,6 +94,17 @@ struct Problem {
   Tensor& operator[](Role role) { return tensors[static_cast<size_t>(role)]; }
   bool has(Role role) const { return (*this)[role].present; }
   int64_t group() const { return hk == 0 ? 1 : hq / hk; }  // query heads per key head
+
+  bool writes(const RoleInfo& role) const {
+    const auto when = op == VOLLEY_OP_BACKWARD ? Written::kBackward : Written::kForward;
+    return role.written == when && has(role.role);
+  }
+  // Sizes of 0 left no output an element: then b and the heads are bounded by no memory either.
+  bool writes_nothing() const {
+    return std::none_of(kRoles.begin(), kRoles.end(), [&](const RoleInfo& role) {
+      return writes(role) && !(*this)[role.role].empty();
+    });
+  }
 
   bool operator==(const Problem&) const = default;
 };

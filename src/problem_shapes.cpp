@@ -2,6 +2,7 @@
 #include "problem_shapes.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "dtype.h"
 #include "problem_tensor.h"
@@ -37,6 +38,23 @@ Status resolve_batch(Problem* problem) {
     return invalid(VOLLEY_REASON_SHAPE, "{} says b = {}, but {} says b = {}",
                    problem->packed_q ? "cu_seqlens_q" : "q", problem->b,
                    problem->packed_k ? "cu_seqlens_k" : info(keys).name, b_k);
+  }
+  return {};
+}
+
+// What counts rows, tiles or tasks behind the Problem stays inside 64 bits. The tensors alone do
+// not say so: one with a dim of 0 bounds nothing, and packed sequences take b and hq from two of
+// them.
+Status check_counts(const Problem& p) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  const auto at_least_1 = [](int64_t size) { return std::max<int64_t>(size, 1); };
+  for (const auto& [side, heads, rows] :
+       {std::tuple{"q", p.hq, p.max_sq}, std::tuple{"k", p.hk, p.max_sk}}) {
+    if (at_least_1(rows) <= kMost / at_least_1(p.b) / at_least_1(heads)) continue;
+    return invalid(VOLLEY_REASON_SHAPE,
+                   "b is {} and {} has {} heads and sequences of up to {} rows: the product is "
+                   "more than 2^60",
+                   p.b, side, heads, rows);
   }
   return {};
 }
@@ -178,7 +196,8 @@ Status resolve_sizes(Problem* problem) {
   }
   VOLLEY_TRY(resolve_max("max_seqlen_q", p.packed_q, q.shape[p.packed_q ? 0 : 1], &p.max_sq));
   VOLLEY_TRY(resolve_max("max_seqlen_k", p.packed_k || p.page > 0, capacity, &p.max_sk));
-  return resolve_batch(&p);
+  VOLLEY_TRY(resolve_batch(&p));
+  return check_counts(p);
 }
 
 Status normalise_operands(Problem* problem) {
@@ -272,9 +291,7 @@ Status normalise_gradients(Problem* problem) {
 
 Status check_outputs(const Problem& problem) {
   for (const RoleInfo& role : kRoles) {
-    const bool written = problem.op == VOLLEY_OP_BACKWARD ? role.written == Written::kBackward
-                                                          : role.written == Written::kForward;
-    if (!written || !problem.has(role.role) || !may_overlap(problem[role.role])) continue;
+    if (!problem.writes(role) || !may_overlap(problem[role.role])) continue;
     return invalid(VOLLEY_REASON_OVERLAP,
                    "{} has elements that share memory or strides that interleave: an output needs "
                    "a place for each element",

@@ -9,11 +9,6 @@ namespace {
 
 constexpr uint64_t kWorkspaceAlignment = 256;
 
-bool has_elements(const Tensor& tensor) {
-  return std::find(tensor.shape.begin(), tensor.shape.begin() + tensor.ndim, 0) ==
-         tensor.shape.begin() + tensor.ndim;
-}
-
 Status read_struct(const volley_buffers& in, volley_buffers* out) {
   volley_buffers_init(out);
   const uint64_t known = sizeof *out;
@@ -40,7 +35,7 @@ Status check_buffer(const Plan& plan, const RoleInfo& role, const void* data) {
                    role.name, role.name);
   }
   if (data == nullptr) {
-    if (!has_elements(tensor)) return {};
+    if (tensor.empty()) return {};
     return invalid(VOLLEY_REASON_NULL, "{} is NULL, the plan's problem has it", role.name);
   }
   const auto address = reinterpret_cast<uintptr_t>(data);

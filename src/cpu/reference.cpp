@@ -77,6 +77,7 @@ Status prepare_reference(const Plan&) { return {}; }
 
 Status run_reference(const Plan& plan, const Buffers& buffers, Workspace, void*) {
   VOLLEY_TRY(check_contents(plan.problem, buffers));
+  if (plan.problem.writes_nothing()) return {};
   return plan.problem.op == VOLLEY_OP_FORWARD ? reference_forward(plan, buffers)
                                               : reference_backward(plan, buffers);
 }
