@@ -21,7 +21,9 @@ namespace {
 Status read_struct(const volley_problem& in, volley_problem* out) {
   volley_problem_init(out);
   const uint64_t known = sizeof *out;
-  if (in.size < offsetof(volley_problem, q) || in.size > 64 * known) {
+  // A size that ends inside a pointer would make a wild one of its first half.
+  const bool whole = in.size % sizeof(void*) == 0;
+  if (!whole || in.size < offsetof(volley_problem, q) || in.size > 64 * known) {
     return invalid(VOLLEY_REASON_STRUCT,
                    "problem.size is {}, wanted {}: fill the struct with volley_problem_init first",
                    in.size, known);

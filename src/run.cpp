@@ -12,7 +12,9 @@ constexpr uint64_t kWorkspaceAlignment = 256;
 Status read_struct(const volley_buffers& in, volley_buffers* out) {
   volley_buffers_init(out);
   const uint64_t known = sizeof *out;
-  if (in.size < offsetof(volley_buffers, q) || in.size > 64 * known) {
+  // A size that ends inside a pointer would make a wild one of its first half.
+  const bool whole = in.size % sizeof(void*) == 0;
+  if (!whole || in.size < offsetof(volley_buffers, q) || in.size > 64 * known) {
     return invalid(VOLLEY_REASON_STRUCT,
                    "buffers.size is {}, wanted {}: fill the struct with volley_buffers_init first",
                    in.size, known);
