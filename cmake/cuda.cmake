@@ -37,11 +37,13 @@ if(NOT "90a" IN_LIST CMAKE_CUDA_ARCHITECTURES AND NOT "90a-real" IN_LIST CMAKE_C
   message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES is '${CMAKE_CUDA_ARCHITECTURES}'; wanted is a list "
     "with 90a: the Hopper kernels use instructions that no other target has.")
 endif()
-enable_language(CUDA)
-if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
-  message(FATAL_ERROR "The CUDA compiler ${CMAKE_CUDA_COMPILER} has version "
-    "${CMAKE_CUDA_COMPILER_VERSION}; wanted is 12.4 or newer.")
+# Asked before CMake tries the compiler out: an old one may fail at that, with a long story.
+execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE nvcc_says ERROR_QUIET)
+if(nvcc_says MATCHES "release [0-9.]+, V([0-9.]+)" AND CMAKE_MATCH_1 VERSION_LESS 12.4)
+  message(FATAL_ERROR "The CUDA compiler ${CMAKE_CUDA_COMPILER} has version ${CMAKE_MATCH_1}; "
+    "wanted is 12.4 or newer, or VOLLEY_CUDA=OFF.")
 endif()
+enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know nvcc's

@@ -27,6 +27,15 @@ refuses VOLLEY_SANITIZE=adress "VOLLEY_SANITIZE holds 'adress'; wanted are addre
 refuses VOLLEY_SANITIZE=thread,address "thread and address exclude each other"
 refuses VOLLEY_CUDA=ON "VOLLEY_CUDA is ON, but no CUDA compiler was found" CUDACXX=/nowhere/nvcc
 refuses CMAKE_BUILD_TYPE=Fast "CMAKE_BUILD_TYPE is 'Fast'; wanted is one of: Debug, Release"
+
+mkdir -p "$scratch-old"
+cat >"$scratch-old/nvcc" <<'EOF'
+#!/bin/sh
+echo "Cuda compilation tools, release 12.2, V12.2.140"
+EOF
+chmod +x "$scratch-old/nvcc"
+refuses CMAKE_CUDA_COMPILER="$scratch-old/nvcc" "has version 12.2.140; wanted is 12.4 or newer"
+rm -rf "$scratch-old"
 if command -v nvcc >/dev/null; then
   refuses "CMAKE_CUDA_ARCHITECTURES=80;90" "is '80;90'; wanted is a list with 90a"
 fi
