@@ -38,6 +38,9 @@ EOF
 
 escape() { tr -d '\000-\010\013-\037' | sed 's/\\/\\\\/g; s/"/\\"/g; s/\t/ /g' | tr '\n' ' '; }
 
+# What is left of the part's 8 minutes, less some for the record: the limit of each command.
+left() { echo $((SECONDS < 459 ? 460 - SECONDS : 1)); }
+
 results=() failed=0
 check() {  # check NAME COMMAND...: the command must exit 0; its last lines go into the record
   local name=$1 begin=$SECONDS passed=true log status=0
@@ -57,14 +60,14 @@ check() {  # check NAME COMMAND...: the command must exit 0; its last lines go i
 # A test binary that skips everything has shown nothing.
 all_ran() {
   local said
-  said=$(timeout 400 "$@" --gtest_brief=1 2>&1) || { echo "$said"; return 1; }
+  said=$(timeout "$(left)" "$@" --gtest_brief=1 2>&1) || { echo "$said"; return 1; }
   echo "$said"
   [[ $said != *SKIPPED* ]]
 }
 
 not_offered() {  # the command must fail, and say not_offered
   local said
-  said=$("$@" 2>&1) && { echo "it ran, but must be refused"; return 1; }
+  said=$(timeout "$(left)" "$@" 2>&1) && { echo "it ran, but must be refused"; return 1; }
   echo "$said"
   [[ $said == *not_offered* ]]
 }
@@ -80,7 +83,8 @@ case $part in
   tests)
     for binary in bin/*_tests; do check "$(basename "$binary")" all_ran "$binary"; done
     for file in data/smollm2*; do
-      check "attend sm90 $(basename "$file")" bin/volley attend --backend sm90 "$file"
+      check "attend sm90 $(basename "$file")" timeout "$(left)" \
+        bin/volley attend --backend sm90 "$file"
     done
     for file in data/minilm*; do
       check "refuse sm90 $(basename "$file")" not_offered bin/volley attend --backend sm90 "$file"
@@ -91,9 +95,11 @@ case $part in
     ;;
   sanitizer)
     for tool in memcheck synccheck initcheck racecheck; do
-      check "$tool attend" compute-sanitizer --tool $tool --error-exitcode 9 \
+      check "$tool attend" timeout "$(left)" \
+        compute-sanitizer --tool $tool --error-exitcode 9 \
         bin/volley attend --backend sm90 data/smollm2_135m_layer15.safetensors
-      check "$tool cases" timeout 100 compute-sanitizer --tool $tool --error-exitcode 9 \
+      check "$tool cases" timeout "$(left)" \
+        compute-sanitizer --tool $tool --error-exitcode 9 \
         bin/cuda_check_tests --gtest_filter='*Keys*'
     done
     write
@@ -101,7 +107,7 @@ case $part in
   bench)
     facts=$(mktemp)
     echo "{$(facts)}" >"$facts"
-    check "bench" env PYTHONUNBUFFERED=1 timeout 460 python3 bench/compare.py \
+    check "bench" env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/compare.py \
       --library lib/libvolley.so --facts "$facts" --out "$out/forward.json"
     write
     ;;
