@@ -22,6 +22,8 @@ constexpr const char* kFooter =
     "\n"
     "`volley COMMAND --help` explains a command and its exit status.";
 
+const std::string kSeeHelp = "; see --help";
+
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   while (!text.empty() && text.back() == ' ') text.pop_back();
@@ -78,8 +80,13 @@ int parse_and_run(int argc, char** argv) {
     action = [text = std::string(version.what())] { return print(text + "\n"), kExitOk; };
   } catch (const CLI::CallForHelp&) {
     action = [&app] { return print(app.help()), kExitOk; };
+  } catch (const CLI::RequiredError& error) {
+    const std::vector<std::string> unknown = app.remaining();
+    const std::string sentence =
+        unknown.empty() ? error.what() : "unknown argument '" + unknown.front() + "'";
+    return report(app, sentence + kSeeHelp, kExitBadInput);
   } catch (const CLI::ParseError& error) {
-    return report(app, std::string(error.what()) + "; see --help", kExitBadInput);
+    return report(app, error.what() + kSeeHelp, kExitBadInput);
   } catch (const Error& error) {
     return report(app, error.what(), error.exit_code());
   }

@@ -56,6 +56,12 @@ TEST(Command, UsageErrorsAreOneSentence) {
   }
 }
 
+TEST(Command, NamesTheArgumentThatItDoesNotKnow) {
+  for (const char* argument : {"attent", "--frob"}) {
+    EXPECT_NE(volley({argument}).err.find(argument), std::string::npos) << argument;
+  }
+}
+
 TEST(Command, FullStandardOutputIsAnError) {
   const Outcome outcome = volley({"doctor"}, "/dev/full");
   EXPECT_EQ(outcome.code, 1);
