@@ -30,6 +30,29 @@ TEST_P(Cases, NanInUnusedCacheSlots) {
   }
 }
 
+// FlashAttention #443: one key for each long sequence of queries; only the last query sees it.
+TEST_P(Cases, VarlenWhereAlmostAllRowsAreMasked) {
+  Case c = blank(VOLLEY_F16, 256, 3, 32);
+  c.values = Values::kNormal;
+  c.logit_std = 9;  // as of q and k with a deviation of 3
+  c.b = 3;
+  c.causal = true;
+  c.cu_q = {0, 76, 110, 256};
+  c.cu_k = {0, 1, 2, 3};
+  Instance instance = build(c);
+  if (!offered(instance)) return;
+  for (int64_t n = 0; n < c.b; ++n) {
+    const int64_t last = query_span(c, n).used - 1;
+    for (int64_t i = 0; i < last; ++i) {
+      expect_row(instance, n, i, 0);
+      ASSERT_EQ(instance.lse_at(n, 0, i), -kInfinity);
+    }
+    for (int64_t x = 0; x < c.dv; ++x) {
+      ASSERT_EQ(o_at(instance, n, last, 0, x), instance[Role::kV].at({n, 0, x}));
+    }
+  }
+}
+
 // FlashAttention #1343, PR 2470: sequences without keys, and nothing but such.
 TEST_P(Cases, ZeroLengthKeys) {
   for (const bool causal : {false, true}) {

@@ -44,12 +44,14 @@ TEST_P(Cases, CausalWithMoreQueriesThanKeys) {
   expect_right(build(c));
 }
 
-// FlashAttention #1133: the same mask said in four ways.
+// FlashAttention #1133: the same mask said in four ways. The long one is the report's, in fp16;
+// bf16 is for the backends that take nothing else.
 TEST_P(Cases, EquivalentWaysToSayCausal) {
   for (const int32_t dtype : {VOLLEY_F16, VOLLEY_BF16}) {
     for (const int64_t s : {512, 16384}) {
       const auto length = static_cast<double>(s);
-      if (!affordable(length * length * 8 * 128)) continue;
+      const bool other_dtype = dtype == VOLLEY_BF16 && backend() != VOLLEY_BACKEND_SM90;
+      if (!affordable(length * length * 8 * 128) || (s > 512 && other_dtype)) continue;
       Case causal = blank(dtype, s, s, 128);
       causal.values = Values::kNormal;
       causal.set_heads(8, 8);
