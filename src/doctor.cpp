@@ -80,9 +80,6 @@ std::string judge(std::string_view name, const std::string& value) {
     return "wanted auto, reference, cpu, sm80 or sm90";
   }
   if (name == "VOLLEY_LOG") return value.empty() || value == "plan" ? "" : "wanted plan";
-  if (name == "VOLLEY_CHECK") {
-    return value.empty() || value == "0" || value == "1" ? "" : "wanted 0 or 1";
-  }
   if (name == "VOLLEY_CPU") {
     int32_t kernel = 0;
     return choose_kernel(&kernel).message;
@@ -125,23 +122,15 @@ Status try_backend(const Backend& backend, const std::string& device, Plan* plan
   return make_plan(problem, device, plan);
 }
 
-// The row of a backend in this build; NULL when there is none.
-const Backend* find_backend(int32_t id) {
-  const auto all = backends();
-  const auto row = std::find_if(all.begin(), all.end(),
-                                [&](const Backend& backend) { return backend.id == id; });
-  return row != all.end() && row->built ? &*row : nullptr;
-}
-
 BackendState examine(int32_t id, const Report& report) {
-  const Backend* backend = find_backend(id);
-  if (backend == nullptr) {
-    const char* sentence = kBuildCuda.empty()
-                               ? "not in this build: install a CUDA toolkit (12.4 or newer; "
-                                 "scripts/setup.sh --cuda does) and build again"
-                               : "not in this build, although it has CUDA: this version does not "
-                                 "offer it";
-    return {id, "not_built", sentence};
+  const auto all = backends();
+  const auto backend =
+      std::find_if(all.begin(), all.end(), [&](const Backend& row) { return row.id == id; });
+  if (backend == all.end()) return {id, "not_built", "not in this version"};
+  if (!backend->built) {
+    return {id, "not_built",
+            "not in this build: install a CUDA toolkit (12.4 or newer; scripts/setup.sh --cuda "
+            "does) and build again"};
   }
   if (backend->device_type == VOLLEY_DEVICE_CUDA && report.devices.size() < 2) {
     return {id, "no_device",
