@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What the host hands to a kernel. One field a line; extents are in elements, strides in elements
-// of the tensor they belong to. Filled in by launch.cu, trusted by the kernels.
+// of the tensor they belong to. Filled in by launch.cpp, trusted by the kernels.
 #pragma once
 
 #include "cuda/types.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// From a row of kFwdConfigs to its kernel: instances/*.cu instantiate fwd_kernel, launch.cu
+// From a row of kFwdConfigs to its kernel: instances/*.cu instantiate fwd_kernel, launch.cpp
 // collects the results. The entry takes the row's number, since nvcc 13.0 cannot spell a struct
 // as a template argument in the host code it generates for a kernel.
 #pragma once
