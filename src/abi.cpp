@@ -52,14 +52,15 @@ void volley_buffers_init_sized(volley_buffers* buffers, uint64_t size) {
   if (size >= sizeof buffers->size) buffers->size = size;
 }
 
-int32_t volley_buffers_from_problem(const volley_problem* problem, volley_buffers* buffers,
-                                    volley_error* error) {
+int32_t volley_buffers_from_problem_sized(const volley_problem* problem, volley_buffers* buffers,
+                                          uint64_t size, volley_error* error) {
   return guarded(error, [&]() -> Status {
     if (problem == nullptr) return null_argument("problem");
     if (buffers == nullptr) return null_argument("buffers");
-    volley_buffers_init(buffers);
+    volley_buffers_init_sized(buffers, size);
     for (const RoleInfo& role : kRoles) {
       if (role.problem_offset + sizeof(void*) > problem->size) continue;
+      if (role.buffers_offset + sizeof(void*) > size) continue;  // a caller of an older header
       const volley_tensor* tensor = nullptr;
       std::memcpy(&tensor, reinterpret_cast<const char*>(problem) + role.problem_offset,
                   sizeof tensor);

@@ -266,9 +266,16 @@ static inline void volley_buffers_init(volley_buffers* buffers) {
   volley_buffers_init_sized(buffers, sizeof *buffers);
 }
 
-/* Copies every data pointer that the problem's tensors hold into `buffers`. */
-VOLLEY_API int32_t volley_buffers_from_problem(const volley_problem* problem,
-                                               volley_buffers* buffers, volley_error* error);
+/* Fills `size` bytes of `buffers`: initialised, with every data pointer that the problem's tensors
+ * hold. The inline form passes sizeof. */
+VOLLEY_API int32_t volley_buffers_from_problem_sized(const volley_problem* problem,
+                                                     volley_buffers* buffers, uint64_t size,
+                                                     volley_error* error);
+
+static inline int32_t volley_buffers_from_problem(const volley_problem* problem,
+                                                  volley_buffers* buffers, volley_error* error) {
+  return volley_buffers_from_problem_sized(problem, buffers, sizeof *buffers, error);
+}
 
 /* Decides what runs. Depends on geometry and device only, never on contents; loads the kernel, so
  * that later runs can be captured in a CUDA graph.

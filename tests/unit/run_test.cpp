@@ -4,6 +4,8 @@
 // works.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "problem_builder.h"
@@ -105,6 +107,19 @@ TEST_F(Run, BuffersComeFromTheProblem) {
   EXPECT_EQ(buffers.q, memory_[0].data());
   EXPECT_EQ(buffers.lse, memory_[4].data());
   EXPECT_EQ(buffers.k, nullptr);
+}
+
+TEST_F(Run, AnOlderBuffersStructIsNotOverrun) {
+  builder_[Role::kQ].data = memory_[0].data();
+  builder_[Role::kLse].data = memory_[4].data();
+  const volley_problem problem = builder_.build();
+  volley_buffers buffers;
+  std::memset(static_cast<void*>(&buffers), 0x5a, sizeof buffers);
+  constexpr uint64_t kOlder = offsetof(volley_buffers, lse);
+  ASSERT_EQ(volley_buffers_from_problem_sized(&problem, &buffers, kOlder, &error_), VOLLEY_OK);
+  EXPECT_EQ(buffers.size, kOlder);
+  EXPECT_EQ(buffers.q, memory_[0].data());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffers.lse), 0x5a5a5a5a5a5a5a5au);
 }
 
 }  // namespace
