@@ -55,8 +55,7 @@ constexpr std::array<int32_t, 1> kBf16 = {VOLLEY_BF16};
 // row is computed by one tile whose arithmetic depends on that row's own data.
 constexpr Offer kOffers[] = {
     {VOLLEY_BACKEND_REFERENCE, VOLLEY_OP_FORWARD, kEveryDtype, kAll & ~kPrecision, 1024},
-    {VOLLEY_BACKEND_REFERENCE, VOLLEY_OP_BACKWARD, kNoFp8, kAll & ~(kPrecision | kPaged | kDescale),
-     1024},
+    {VOLLEY_BACKEND_REFERENCE, VOLLEY_OP_BACKWARD, kNoFp8, kAll & ~(kPrecision | kDescale), 1024},
     {VOLLEY_BACKEND_CPU, VOLLEY_OP_FORWARD, kUpTo32,
      kCausal | kWindow | kSoftcap | kSink | kVarlen | kUsedLengths | kDeterministic |
          kBatchInvariant | kFastAccuracy | kF32Output | kDifferentDv | kNonPositiveScale |

@@ -51,11 +51,12 @@ void put(const View& view, bool accumulate, double value, Index... index) {
   view.set(accumulate ? view.at(index...) + value : value, index...);
 }
 
-// A zeroed float64 twin of dbias, for sums over what the bias broadcasts over.
-class BiasSums {
+// A zeroed float64 twin of a gradient to which more than one row or pair adds: dbias, where the
+// bias broadcasts, and dk and dv, where sequences share pages. Rounded once, in the end.
+class Sums {
  public:
-  explicit BiasSums(const Tensor& dbias) : tensor_(dbias) {
-    if (!dbias.present) return;
+  explicit Sums(const Tensor& gradient) : tensor_(gradient) {
+    if (!gradient.present) return;
     tensor_.dtype = VOLLEY_F64;
     int64_t size = 1;
     for (int32_t axis = 3; axis >= 0; --axis) {
@@ -65,18 +66,21 @@ class BiasSums {
     values_.assign(static_cast<size_t>(size), 0.0);
   }
 
-  void add(double value, int64_t n, int64_t h, int64_t i, int64_t j) {
-    put(View{&tensor_, values_.data()}, true, value, n, h, i, j);
+  void add(double value, int64_t a, int64_t b, int64_t c, int64_t d) {
+    put(View{&tensor_, values_.data()}, true, value, a, b, c, d);
   }
 
-  void write(const View& dbias, bool accumulate) const {
+  // Writes every element, or adds it to what is there.
+  void write(const View& gradient, bool accumulate) const {
+    if (!gradient.present()) return;
     const auto& shape = tensor_.shape;
     size_t next = 0;
-    for (int64_t n = 0; n < shape[0]; ++n) {
-      for (int64_t h = 0; h < shape[1]; ++h) {
-        for (int64_t i = 0; i < shape[2]; ++i) {
-          for (int64_t j = 0; j < shape[3]; ++j)
-            put(dbias, accumulate, values_[next++], n, h, i, j);
+    for (int64_t a = 0; a < shape[0]; ++a) {
+      for (int64_t b = 0; b < shape[1]; ++b) {
+        for (int64_t c = 0; c < shape[2]; ++c) {
+          for (int64_t d = 0; d < shape[3]; ++d) {
+            put(gradient, accumulate, values_[next++], a, b, c, d);
+          }
         }
       }
     }
@@ -97,6 +101,7 @@ class Backward {
   void load();
   void query_row(const Head& head, int64_t i, int worker);
   void key_row(int64_t j, int worker);
+  void put_key_row(Role role, Sums* shared, int64_t j, const double* values);
   void sink_rows();
   void bias_pairs();
 
@@ -117,7 +122,8 @@ class Backward {
 
   Rows qk_, logits_, dout_v_, dq_, dk_, dv_;  // a row for each worker
   std::vector<double> dsink_;
-  BiasSums dbias_;
+  Sums dbias_;
+  Sums shared_dk_, shared_dv_;  // paged keys only
 };
 
 Backward::Backward(const Plan& plan, const Buffers& buffers, Longest longest)
@@ -136,7 +142,9 @@ Backward::Backward(const Plan& plan, const Buffers& buffers, Longest longest)
       dk_(threads_, problem_.d),
       dv_(threads_, problem_.dv),
       dsink_(static_cast<size_t>(problem_.hq)),
-      dbias_(problem_[Role::kDbias]) {
+      dbias_(problem_[Role::kDbias]),
+      shared_dk_(problem_.page > 0 ? problem_[Role::kDk] : Tensor{}),
+      shared_dv_(problem_.page > 0 ? problem_[Role::kDv] : Tensor{}) {
   heads_.reserve(static_cast<size_t>(problem_.group()));
 }
 
@@ -153,11 +161,15 @@ void Backward::run() {
       put(dsink, accumulate, dsink_[static_cast<size_t>(h)], h);
     }
   }
-  if (const View dbias = view(Role::kDbias); dbias.present()) dbias_.write(dbias, accumulate);
+  dbias_.write(view(Role::kDbias), accumulate);
+  if (problem_.page > 0) {
+    shared_dk_.write(view(Role::kDk), accumulate);
+    shared_dv_.write(view(Role::kDv), accumulate);
+  }
 }
 
-// Query rows first, since the sums over them need each row's state. dsink and dbias may sum over
-// sequences and heads too: they are added up by one thread.
+// Query rows first, since the sums over them need each row's state. What sums over sequences and
+// heads too, dsink, dbias and the rows of pages, is added up by one thread.
 void Backward::key_head(int64_t n, int64_t key_head) {
   heads_of(problem_, buffers_, n, key_head, &heads_);
   if (heads_.empty()) return;
@@ -166,7 +178,8 @@ void Backward::key_head(int64_t n, int64_t key_head) {
   parallel_for(problem_.group() * sequence.sq, threads_, [&](int64_t task, int worker) {
     query_row(heads_[static_cast<size_t>(task / sequence.sq)], task % sequence.sq, worker);
   });
-  parallel_for(sequence.sk, threads_, [&](int64_t j, int worker) { key_row(j, worker); });
+  const int key_threads = problem_.page > 0 ? 1 : threads_;
+  parallel_for(sequence.sk, key_threads, [&](int64_t j, int worker) { key_row(j, worker); });
   if (problem_.has(Role::kDsink)) sink_rows();
   if (problem_.has(Role::kDbias)) bias_pairs();
 }
@@ -239,14 +252,22 @@ void Backward::key_row(int64_t j, int worker) {
       add_scaled(pair.weight, dout_[r], dv, problem_.dv);
     }
   }
-  const int64_t key_head = heads_.front().key_head();
-  for (int64_t e = 0; e < problem_.d; ++e) {
-    put(view(Role::kDk), problem_.accumulate_grads, dk[e], sequence.batch_k, sequence.k_begin + j,
-        key_head, e);
-  }
-  for (int64_t e = 0; e < problem_.dv; ++e) {
-    put(view(Role::kDv), problem_.accumulate_grads, dv[e], sequence.batch_k, sequence.k_begin + j,
-        key_head, e);
+  put_key_row(Role::kDk, &shared_dk_, j, dk);
+  put_key_row(Role::kDv, &shared_dv_, j, dv);
+}
+
+// A row of a page may be a key of several sequences, or several times of one.
+void Backward::put_key_row(Role role, Sums* shared, int64_t j, const double* values) {
+  const Head& head = heads_.front();
+  const Sequence& sequence = head.sequence();
+  const View gradient = view(role);
+  for (int64_t e = 0; e < gradient.tensor->shape[3]; ++e) {
+    if (problem_.page > 0) {
+      shared->add(values[e], head.page_of(j), j % problem_.page, head.key_head(), e);
+    } else {
+      put(gradient, problem_.accumulate_grads, values[e], sequence.batch_k, sequence.k_begin + j,
+          head.key_head(), e);
+    }
   }
 }
 

@@ -52,6 +52,9 @@ class Head {
   // One row of q or dout (of this head), or of k or v (of its key head), descaled.
   void load_row(Role role, int64_t row, double* out) const;
 
+  // The page that holds key `row`, where keys are paged.
+  int64_t page_of(int64_t row) const;
+
   // The keys [first, last) outside of which the band hides everything from query row i.
   int64_t first_key(int64_t i) const { return sequence_.first_key(problem_->band, i); }
   int64_t last_key(int64_t i) const { return sequence_.last_key(problem_->band, i); }
@@ -73,7 +76,6 @@ class Head {
   double sink() const { return sink_; }
 
  private:
-  int64_t page_of(int64_t row) const;
   double descale(Role role, int64_t row) const;
 
   const Problem* problem_;

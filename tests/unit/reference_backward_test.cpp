@@ -215,15 +215,5 @@ TEST(ReferenceBackward, LogitOfMinusInfinityIsAKeyNotSeen) {
   expect_values(call.dbias, {0.5, 0});
 }
 
-TEST(ReferenceBackward, PagedKeysAreNotOffered) {
-  Call call = two_keys(0, 0, 1, 1);
-  call.k = HostTensor(VOLLEY_F64, {1, 2, 1, 1});
-  call.page_table = tensor_of(VOLLEY_I32, {1, 1}, {0});
-  call.seqused_k = lengths({2});
-  call.add_gradients(VOLLEY_F64);
-  EXPECT_EQ(call.run(VOLLEY_OP_BACKWARD), VOLLEY_NOT_OFFERED);
-  EXPECT_EQ(call.error.reason, VOLLEY_REASON_PAGED);
-}
-
 }  // namespace
 }  // namespace volley::check

@@ -209,5 +209,58 @@ TEST(ReferencePaged, PagesAreTheDenseRows) {
   }
 }
 
+// A page that two sequences read, one of them twice, gets the sum of the dense gradients.
+TEST(ReferencePaged, GradientsOfSharedPagesAddUp) {
+  constexpr int64_t kPage = 2, kPages = 4, kSequences = 2, kSk = 4;
+  const int64_t used[kSequences] = {4, 3};
+  const int64_t table[kSequences][kSk / kPage] = {{1, 3}, {1, 1}};
+  std::mt19937_64 random(7);
+  Call paged;
+  paged.q = random_tensor(VOLLEY_F64, {kSequences, 3, 2, 4}, &random);
+  paged.k = random_tensor(VOLLEY_F64, {kPages, kPage, 1, 4}, &random);
+  paged.v = random_tensor(VOLLEY_F64, {kPages, kPage, 1, 5}, &random);
+  paged.dout = random_tensor(VOLLEY_F64, {kSequences, 3, 2, 5}, &random);
+  paged.page_table = tensor_of(VOLLEY_I32, {kSequences, 2}, {1, 3, 1, 1});
+  paged.seqused_k = lengths({4, 3});
+
+  Call dense = paged;
+  dense.page_table = HostTensor();
+  dense.k = HostTensor(VOLLEY_F64, {kSequences, kSk, 1, 4});
+  dense.v = HostTensor(VOLLEY_F64, {kSequences, kSk, 1, 5});
+  const auto for_each_key = [&](auto&& visit) {  // visit(n, j, page, row)
+    for (int64_t n = 0; n < kSequences; ++n) {
+      for (int64_t j = 0; j < used[n]; ++j) visit(n, j, table[n][j / kPage], j % kPage);
+    }
+  };
+  for_each_key([&](int64_t n, int64_t j, int64_t page, int64_t row) {
+    for (int64_t e = 0; e < 4; ++e) dense.k.set({n, j, 0, e}, paged.k.at({page, row, 0, e}));
+    for (int64_t e = 0; e < 5; ++e) dense.v.set({n, j, 0, e}, paged.v.at({page, row, 0, e}));
+  });
+  for (Call* call : {&paged, &dense}) {
+    call->add_outputs(VOLLEY_F64, VOLLEY_F64);
+    call->add_gradients(VOLLEY_F64);
+    call->forward();
+    call->backward();
+  }
+  EXPECT_TRUE(same_bits(paged.dq, dense.dq));
+
+  HostTensor dk = tensor_of(VOLLEY_F64, paged.k.shape(), {0});
+  HostTensor dv = tensor_of(VOLLEY_F64, paged.v.shape(), {0});
+  for_each_key([&](int64_t n, int64_t j, int64_t page, int64_t row) {
+    const auto add = [&](HostTensor* sum, const HostTensor& part, int64_t e) {
+      sum->set({page, row, 0, e}, sum->at({page, row, 0, e}) + part.at({n, j, 0, e}));
+    };
+    for (int64_t e = 0; e < 4; ++e) add(&dk, dense.dk, e);
+    for (int64_t e = 0; e < 5; ++e) add(&dv, dense.dv, e);
+  });
+  EXPECT_LE(largest_difference(paged.dk, dk), 1e-14);
+  EXPECT_LE(largest_difference(paged.dv, dv), 1e-14);
+  EXPECT_EQ(paged.dk.at({0, 0, 0, 0}), 0);  // a page that nobody reads
+
+  paged.options.accumulate_grads = 1;
+  paged.backward();  // on top of what is there
+  for (int64_t i = 0; i < dk.size(); ++i) EXPECT_NEAR(paged.dk.flat(i), 2 * dk.flat(i), 1e-13);
+}
+
 }  // namespace
 }  // namespace volley::check
