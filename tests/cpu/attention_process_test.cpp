@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "attention_cases.h"
+#include "fork_safe.h"
 
 namespace volley::check {
 namespace {
@@ -49,9 +50,7 @@ TEST(CpuProcess, EightThreadsShareOnePlan) {
 }
 
 TEST(CpuProcess, RunsInAForkedChild) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer cannot follow threads that a forked child starts";
-#endif
+  if (!kCanForkWithThreads) GTEST_SKIP() << "see fork_safe.h";
   Instance instance = build(kCase);
   instance.options.num_threads = 3;
   const Instance want = answer_of(instance.clone());

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "fork_safe.h"
 #include "variable.h"
 
 namespace volley::core {
@@ -41,13 +42,6 @@ int in_child(const Body& body) {
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
-
-// ThreadSanitizer cannot follow threads that a forked child starts.
-#ifdef __SANITIZE_THREAD__
-constexpr bool kCanForkWithThreads = false;
-#else
-constexpr bool kCanForkWithThreads = true;
-#endif
 
 TEST(ThreadPool, RunsEveryTaskOnce) {
   for (const int threads : {0, 1, 2, 3, 8, 64}) {
@@ -107,7 +101,7 @@ TEST(ThreadPool, Nests) {
 }
 
 TEST(ThreadPool, WorksAfterAFork) {
-  if (!kCanForkWithThreads) GTEST_SKIP() << "ThreadSanitizer";
+  if (!kCanForkWithThreads) GTEST_SKIP() << "see fork_safe.h";
   ASSERT_EQ(sum_of_tasks(100, 4), expected_sum(100));
   const int status = in_child([] {
     if (sum_of_tasks(100, 4) != expected_sum(100)) return 1;
@@ -119,7 +113,7 @@ TEST(ThreadPool, WorksAfterAFork) {
 }
 
 TEST(ThreadPool, ForkWhileOthersWork) {
-  if (!kCanForkWithThreads) GTEST_SKIP() << "ThreadSanitizer";
+  if (!kCanForkWithThreads) GTEST_SKIP() << "see fork_safe.h";
   std::atomic<bool> stop{false};
   std::thread busy([&] {
     while (!stop) sum_of_tasks(64, 4);
@@ -139,7 +133,7 @@ TEST(ThreadPool, ForkWhileOthersWork) {
 }
 
 TEST(ThreadPool, CallsDuringExitStillWork) {
-  if (!kCanForkWithThreads) GTEST_SKIP() << "ThreadSanitizer";
+  if (!kCanForkWithThreads) GTEST_SKIP() << "see fork_safe.h";
   const int status = in_child([] {
     if (sum_of_tasks(100, 4) != expected_sum(100)) return 1;
     std::atexit([] {
