@@ -14,12 +14,13 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "cpu/condition.h"
 
 namespace volley::core {
 namespace {
@@ -119,8 +120,8 @@ class Pool {
   // Keeps the parent's pool reachable for leak checkers.
   [[maybe_unused]] const Pool* const before_fork_;
   std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable done_;
+  Condition work_;
+  Condition done_;
   std::vector<Job*> jobs_;
   std::vector<std::thread> helpers_;
   bool stopping_ = false;
