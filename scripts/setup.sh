@@ -4,7 +4,7 @@
 # Installs what a build of Volley needs on Debian 12 or Ubuntu 24.04, as root or through sudo. Says
 # what it does; does nothing that is done already.
 #
-#   scripts/setup.sh          compiler, CMake, Ninja, the four libraries
+#   scripts/setup.sh          compiler, CMake, Ninja, the libraries
 #   scripts/setup.sh --cuda   also a CUDA 13.0 compiler, from PyPI, into build/cuda-toolkit, unless
 #                             the machine has a toolkit (--cuda-from-pypi: even then)
 #   scripts/setup.sh --dev    also the tools of scripts/format.sh, tidy.sh and bare_debian_test.sh
@@ -13,7 +13,8 @@ cd "$(dirname "$0")/.."
 
 usage() { sed -n '6,10s/^# *//p' "$0"; }
 
-packages=(g++ cmake ninja-build pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev)
+packages=(g++ cmake ninja-build pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+  libhwy-dev)
 cuda=no
 for argument in "$@"; do
   case $argument in

@@ -85,7 +85,7 @@ TEST(Doctor, JudgesTheEnvironment) {
   EXPECT_FALSE(judged("VOLLEY_THREADS", "two").at("valid"));
   EXPECT_TRUE(judged("VOLLEY_LOG", "plan").at("valid"));
   EXPECT_FALSE(judged("VOLLEY_LOG", "all").at("valid"));
-  EXPECT_TRUE(judged("VOLLEY_CPU", "baseline").at("valid"));
+  EXPECT_TRUE(judged("VOLLEY_CPU", "portable").at("valid"));
   EXPECT_FALSE(judged("VOLLEY_CPU", "sse9").at("valid"));
   EXPECT_FALSE(judged("VOLLEY_BACKENDS", "cpu").at("valid"));  // a misspelt name
 }

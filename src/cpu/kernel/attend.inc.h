@@ -24,10 +24,11 @@ void add_special_values(const Tile& tile, const Visible& visible, int64_t key, i
     const char* v = tile.v.base + (key + j) * tile.v.row;
     for (int64_t c = 0; c < tile.dv; ++c) {
       const Vec value = load_elements<Element>(v + c * tile.v.column, tile.v.column, 1);
-      if (not_finite(value)[0] == 0) continue;
+      if (hn::AllFalse(kFloats, not_finite(value))) continue;
+      const float special = hn::GetLane(value);
       for (int r = 0; r < tile.rows; ++r) {
         if (j < visible.first[r] || j >= visible.last[r]) continue;
-        tile.o[r * tile.v_stride + c] += tile.p[j * kTileRows + r] * value[0];
+        tile.o[r * tile.v_stride + c] += tile.p[j * kTileRows + r] * special;
       }
     }
   }
@@ -36,7 +37,7 @@ void add_special_values(const Tile& tile, const Visible& visible, int64_t key, i
 template <class Element>
 void attend_as(Tile* tile) {
   const int64_t rows = (tile->rows + 3) / 4 * 4;
-  for (int64_t i = 0; i < rows * tile->v_stride; i += kLanes) store(tile->o + i, Vec{});
+  for (int64_t i = 0; i < rows * tile->v_stride; i += kLanes) store(tile->o + i, zero());
   if (tile->begin >= tile->end) return;
   pack_queries<Element>(*tile);
 
@@ -67,11 +68,11 @@ void attend(Tile* tile) {
 
 // n is a multiple of 16.
 void exp_in_place(float* x, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLanes) store(x + i, exp(load<Vec>(x + i)));
+  for (int64_t i = 0; i < n; i += kLanes) store(x + i, exp(load(x + i)));
 }
 
 void tanh_in_place(float* x, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLanes) store(x + i, tanh(load<Vec>(x + i)));
+  for (int64_t i = 0; i < n; i += kLanes) store(x + i, tanh(load(x + i)));
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel for AVX2 and FMA (2013 on).
+// The kernel for AVX2 with FMA, BMI and BMI2 (2013 on).
 // CMakeLists.txt sets the flags; see attend.inc.h.
 #include "cpu/kernel/attend.inc.h"
+
+#if HWY_TARGET != HWY_AVX2
+#  error "the flags of this file do not give Highway's target AVX2"
+#endif
 
 namespace volley::core {
 

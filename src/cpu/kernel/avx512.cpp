@@ -4,6 +4,10 @@
 // CMakeLists.txt sets the flags; see attend.inc.h.
 #include "cpu/kernel/attend.inc.h"
 
+#if HWY_TARGET != HWY_AVX3
+#  error "the flags of this file do not give Highway's target AVX3"
+#endif
+
 namespace volley::core {
 
 constinit const Kernel kAvx512Kernel = {"avx512", attend, exp_in_place, tanh_in_place};

@@ -11,12 +11,19 @@ namespace volley::core {
 namespace {
 
 constexpr const Kernel* kKernels[] = {
-    &kBaselineKernel,
+    &kPortableKernel,
 #ifdef __x86_64__
     &kAvx2Kernel,
     &kAvx512Kernel,
 #endif
 };
+
+#ifdef __x86_64__
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+#endif
 
 }  // namespace
 
@@ -26,15 +33,14 @@ std::span<const Kernel* const> kernels() { return kKernels; }
 bool runs_here(const Kernel& kernel) {
 #ifdef __x86_64__
   if (&kernel == &kAvx2Kernel) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return has_avx2();
   }
   if (&kernel == &kAvx512Kernel) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("fma");
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   }
 #endif
-  return &kernel == &kBaselineKernel;
+  return &kernel == &kPortableKernel;
 }
 
 Status choose_kernel(int32_t* index) {

@@ -20,7 +20,7 @@ struct Kernel {
   void (*tanh)(float* x, int64_t n);
 };
 
-extern const Kernel kBaselineKernel;
+extern const Kernel kPortableKernel;
 extern const Kernel kAvx2Kernel;
 extern const Kernel kAvx512Kernel;
 

@@ -11,52 +11,61 @@
 namespace volley::core {
 namespace {
 
+// An element type: its bits in memory, and what they mean.
 struct F32 {
-  using Bits = UVec;
-  static constexpr int kBytes = 4;
-  [[gnu::always_inline]] static Vec decode(UVec bits) { return bits_as<Vec>(bits); }
+  using Bits = uint32_t;
+  HWY_INLINE static Vec decode(hn::Vec<Words> bits) { return hn::BitCast(kFloats, bits); }
 };
 
 struct Bf16 {
-  using Bits = HalfVec;
-  static constexpr int kBytes = 2;
-  [[gnu::always_inline]] static Vec decode(HalfVec bits) {
-    return bits_as<Vec>(__builtin_convertvector(bits, UVec) << 16);
+  using Bits = uint16_t;
+  HWY_INLINE static Vec decode(hn::Vec<Words> bits) {
+    return hn::BitCast(kFloats, hn::ShiftLeft<16>(bits));
   }
 };
 
 struct F16 {
-  using Bits = HalfVec;
-  static constexpr int kBytes = 2;
+  using Bits = uint16_t;
   // As f16_to_float in dtype.h.
-  [[gnu::always_inline]] static Vec decode(HalfVec half) {
-    const UVec bits = __builtin_convertvector(half, UVec);
-    const UVec magnitude = (bits & 0x7fff) << 13;
-    const Vec finite = bits_as<Vec>(magnitude) * 0x1p112f;
-    const UVec special = magnitude | 0x7f800000;
-    const UVec value = (bits & 0x7c00) == 0x7c00 ? special : bits_as<UVec>(finite);
-    return bits_as<Vec>(value | (bits & 0x8000) << 16);
+  HWY_INLINE static Vec decode(hn::Vec<Words> bits) {
+    const auto exponent = hn::Set(kWords, 0x7c00);
+    const auto magnitude = hn::ShiftLeft<13>(bits & hn::Set(kWords, 0x7fff));
+    const auto finite = hn::BitCast(kFloats, magnitude) * splat(0x1p112f);
+    const auto special = magnitude | hn::Set(kWords, 0x7f800000);
+    const auto value =
+        hn::IfThenElse((bits & exponent) == exponent, special, hn::BitCast(kWords, finite));
+    const auto sign = hn::ShiftLeft<16>(bits & hn::Set(kWords, 0x8000));
+    return hn::BitCast(kFloats, value | sign);
   }
 };
 
-// The next n <= kLanes elements, the other lanes 0.
-template <class Element>
-[[gnu::always_inline]] inline Vec load_elements(const char* from, int64_t column, int64_t n) {
-  typename Element::Bits bits{};
-  if (column == Element::kBytes && n >= kLanes) {
-    bits = load<typename Element::Bits>(from);
+template <class Bits>
+HWY_INLINE hn::Vec<Words> widen(const Bits* from) {
+  if constexpr (sizeof(Bits) == 4) {
+    return hn::LoadU(kWords, from);
   } else {
-    char* to = reinterpret_cast<char*>(&bits);
-    for (int64_t i = 0; i < n && i < kLanes; ++i) {
-      __builtin_memcpy(to + i * Element::kBytes, from + i * column, Element::kBytes);
-    }
+    const hn::Rebind<Bits, Floats> narrow;
+    return hn::PromoteTo(kWords, hn::LoadU(narrow, from));
   }
-  return Element::decode(bits);
 }
 
-[[gnu::always_inline]] inline IVec not_finite(Vec x) {
-  return (bits_as<IVec>(x) & 0x7f800000) == 0x7f800000;
+// The next n <= kLanes elements, the other lanes 0.
+template <class Element>
+HWY_INLINE Vec load_elements(const char* from, int64_t column, int64_t n) {
+  using Bits = typename Element::Bits;
+  constexpr auto kBytes = int64_t{sizeof(Bits)};
+  Bits bits[kLanes] = {};
+  if (column == kBytes && n >= kLanes) {
+    __builtin_memcpy(bits, from, sizeof bits);
+  } else {
+    for (int64_t i = 0; i < n && i < kLanes; ++i) {
+      __builtin_memcpy(bits + i, from + i * column, sizeof(Bits));
+    }
+  }
+  return Element::decode(widen(bits));
 }
+
+HWY_INLINE Mask not_finite(Vec x) { return hn::Not(hn::IsFinite(x)); }
 
 // Rows are short and far apart, too far for the hardware's prefetcher: asking for them this early
 // halves the time of one query over 16384 keys. Asking beyond the end does no harm.
@@ -67,7 +76,7 @@ constexpr int kRowsAhead = 16;
 template <class Element, bool drop_special>
 bool pack_rows(const SourceRows& source, int64_t first, int rows, int64_t n, int64_t stride,
                float* packed) {
-  IVec special{};
+  bool finite = true;
   for (int j = 0; j < rows; ++j) {
     const char* from = source.base + (first + j) * source.row;
     float* to = packed + j * stride;
@@ -75,19 +84,17 @@ bool pack_rows(const SourceRows& source, int64_t first, int rows, int64_t n, int
       __builtin_prefetch(from + kRowsAhead * source.row + c * source.column);
       Vec x = load_elements<Element>(from + c * source.column, source.column, n - c);
       if (drop_special) {
-        const IVec here = not_finite(x);
-        special |= here;
-        x = here ? Vec{} : x;
+        const Mask special = not_finite(x);
+        finite = finite && hn::AllFalse(kFloats, special);
+        x = hn::IfThenZeroElse(special, x);
       }
       store(to + c, x);
     }
   }
   for (int j = rows; j % 4 != 0; ++j) {
-    for (int64_t c = 0; c < n; c += kLanes) store(packed + j * stride + c, Vec{});
+    for (int64_t c = 0; c < n; c += kLanes) store(packed + j * stride + c, zero());
   }
-  int32_t any = 0;
-  for (int lane = 0; lane < kLanes; ++lane) any |= special[lane];
-  return any == 0;
+  return finite;
 }
 
 // Rows that see no key are not read; they and those up to the next multiple of kLanes become 0.
@@ -96,9 +103,10 @@ void pack_queries(const Tile& tile) {
   for (int r = 0; r < (tile.rows + kLanes - 1) / kLanes * kLanes; ++r) {
     const bool used = r < tile.rows && tile.first[r] < tile.last[r];
     for (int64_t c = 0; c < tile.d; c += kLanes) {
-      Vec x{};
+      float x[kLanes] = {};
       if (used) {
-        x = load_elements<Element>(tile.q[r] + c * tile.q_column, tile.q_column, tile.d - c);
+        const char* from = tile.q[r] + c * tile.q_column;
+        store(x, load_elements<Element>(from, tile.q_column, tile.d - c));
       }
       for (int lane = 0; lane < kLanes && c + lane < tile.d; ++lane) {
         tile.q_packed[(c + lane) * kTileRows + r] = x[lane];

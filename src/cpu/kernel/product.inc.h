@@ -14,22 +14,31 @@ namespace {
 // Vectors a block: 4 x 4 sums fill half of AVX-512's 32 registers, 4 x 2 half of the 16 elsewhere.
 constexpr int kWide = kLanes == 16 ? 4 : 2;
 
+template <int rows, int width>
+HWY_INLINE void clear(Vec (&sum)[rows][width]) {
+  for (auto& row : sum) {
+    for (Vec& x : row) x = zero();
+  }
+}
+
 // p[j + i][r ...] = scale * sum over c of k[j + i][c] * q[c][r ...] for i < keys.
 template <int keys, int width>
-[[gnu::always_inline]] inline void score_block(const Tile& tile, int j, int r) {
-  Vec sum[keys][width] = {};
+HWY_INLINE void score_block(const Tile& tile, int j, int r) {
+  Vec sum[keys][width];
+  clear(sum);
   const float* k = tile.k_packed + j * tile.k_stride;
   const float* q = tile.q_packed + r;
   for (int64_t c = 0; c < tile.d; ++c) {
     for (int i = 0; i < keys; ++i) {
       for (int w = 0; w < width; ++w) {
-        sum[i][w] += k[i * tile.k_stride + c] * load<Vec>(q + c * kTileRows + w * kLanes);
+        sum[i][w] = hn::MulAdd(splat(k[i * tile.k_stride + c]),
+                               load(q + c * kTileRows + w * kLanes), sum[i][w]);
       }
     }
   }
   for (int i = 0; i < keys; ++i) {
     for (int w = 0; w < width; ++w) {
-      store(tile.p + (j + i) * kTileRows + r + w * kLanes, sum[i][w] * tile.scale);
+      store(tile.p + (j + i) * kTileRows + r + w * kLanes, sum[i][w] * splat(tile.scale));
     }
   }
 }
@@ -50,22 +59,23 @@ void score(const Tile& tile, int keys) {
 
 // o[r + i][c ...] = alpha[r + i] * o[r + i][c ...] + sum over j of p[j][r + i] * v[j][c ...].
 template <int width>
-[[gnu::always_inline]] inline void value_block(const Tile& tile, const float* alpha, int keys,
-                                               int r, int64_t c) {
-  Vec sum[4][width] = {};
+HWY_INLINE void value_block(const Tile& tile, const float* alpha, int keys, int r, int64_t c) {
+  Vec sum[4][width];
+  clear(sum);
   const float* p = tile.p + r;
   const float* v = tile.v_packed + c;
   for (int j = 0; j < keys; ++j) {
     for (int i = 0; i < 4; ++i) {
       for (int w = 0; w < width; ++w) {
-        sum[i][w] += p[j * kTileRows + i] * load<Vec>(v + j * tile.v_stride + w * kLanes);
+        sum[i][w] = hn::MulAdd(splat(p[j * kTileRows + i]),
+                               load(v + j * tile.v_stride + w * kLanes), sum[i][w]);
       }
     }
   }
   for (int i = 0; i < 4; ++i) {
     float* o = tile.o + (r + i) * tile.v_stride + c;
     for (int w = 0; w < width; ++w) {
-      store(o + w * kLanes, load<Vec>(o + w * kLanes) * alpha[r + i] + sum[i][w]);
+      store(o + w * kLanes, hn::MulAdd(load(o + w * kLanes), splat(alpha[r + i]), sum[i][w]));
     }
   }
 }

@@ -36,18 +36,21 @@ void set_visible(const Tile& tile, int64_t key, int keys, int packed, Visible* v
 
 // Turns the scores of kLanes rows into masked logits and returns their maximum.
 template <bool capped, bool masked>
-[[gnu::always_inline]] inline Vec logits(const Tile& tile, const Visible& visible, int keys, int r,
-                                         Vec largest) {
-  const IVec first = load<IVec>(visible.first + r);
-  const IVec last = load<IVec>(visible.last + r);
+HWY_INLINE Vec logits(const Tile& tile, const Visible& visible, int keys, int r, Vec largest) {
+  const auto first = hn::LoadU(kInts, visible.first + r);
+  const auto last = hn::LoadU(kInts, visible.last + r);
+  const Vec cap = splat(tile.softcap);
   for (int j = 0; j < keys; ++j) {
     float* at = tile.p + j * kTileRows + r;
-    Vec x = load<Vec>(at);
-    if (capped) x = tile.softcap * tanh(x / tile.softcap);
-    const IVec seen = (first <= j) & (last > j);
-    if (masked) x = seen ? x : splat(-kInfinity);
+    Vec x = load(at);
+    if (capped) x = cap * tanh(x / cap);
+    if (masked) {
+      const auto key = hn::Set(kInts, j);
+      const Mask seen = hn::RebindMask(kFloats, hn::AndNot(first > key, last > key));
+      x = hn::IfThenElse(seen, x, splat(-kInfinity));
+    }
     if (capped || masked) store(at, x);
-    largest = larger(x, largest);
+    largest = hn::Max(x, largest);
   }
   return largest;
 }
@@ -58,20 +61,20 @@ void softmax(Tile* tile, const Visible& visible, int keys, float* alpha) {
                                   ? (visible.all ? logits<false, false> : logits<false, true>)
                                   : (visible.all ? logits<true, false> : logits<true, true>);
   for (int r = 0; r < tile->rows; r += kLanes) {
-    const Vec before = load<Vec>(tile->m + r);
+    const Vec before = load(tile->m + r);
     const Vec m = largest_logits(*tile, visible, keys, r, before);
     // A row that has seen nothing yet has m = -inf, from which nothing can be subtracted.
-    const Vec base = m == -kInfinity ? Vec{} : m;
-    Vec sum{};
+    const Vec base = hn::IfThenZeroElse(m == splat(-kInfinity), m);
+    Vec sum = zero();
     for (int j = 0; j < keys; ++j) {
       float* at = tile->p + j * kTileRows + r;
-      const Vec weight = exp(load<Vec>(at) - base);
-      sum += weight;
+      const Vec weight = exp(load(at) - base);
+      sum = sum + weight;
       store(at, weight);
     }
     const Vec shrink = exp(before - base);
     store(tile->m + r, m);
-    store(tile->l + r, load<Vec>(tile->l + r) * shrink + sum);
+    store(tile->l + r, hn::MulAdd(load(tile->l + r), shrink, sum));
     store(alpha + r, shrink);
   }
 }

@@ -1,54 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Vec: as many floats as a register of the target holds, by GCC's and Clang's vector extensions, so
-// that the same source serves SSE2, AVX2, AVX-512 and other architectures. Everything here and in
-// the other .inc.h files has internal linkage: each is compiled once per instruction set.
+// Vec: as many floats as a register of the target holds, on Google Highway, whose target is what
+// the compiler's flags allow (static dispatch). hn:: is Highway; what lies here are the few names
+// that make the kernels read like formulas. Everything here and in the other .inc.h files has
+// internal linkage: each is compiled once per instruction set.
 #pragma once
+
+#include <hwy/highway.h>
 
 #include <cstdint>
 
 namespace volley::core {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-#elif defined(__AVX2__)
-constexpr int kLanes = 8;
-#else
-constexpr int kLanes = 4;
-#endif
+namespace hn = hwy::HWY_NAMESPACE;
 
-typedef float Vec __attribute__((vector_size(kLanes * 4)));
-typedef int32_t IVec __attribute__((vector_size(kLanes * 4)));
-typedef uint32_t UVec __attribute__((vector_size(kLanes * 4)));
-typedef uint16_t HalfVec __attribute__((vector_size(kLanes * 2)));
+static_assert(!HWY_HAVE_SCALABLE, "the kernels keep arrays of vectors: build for a fixed width");
 
-[[gnu::always_inline]] inline Vec splat(float x) { return Vec{} + x; }
-[[gnu::always_inline]] inline IVec splat(int32_t x) { return IVec{} + x; }
+// Tags: what type and how many lanes. The integers have as many lanes as the floats.
+using Floats = hn::CappedTag<float, 16>;
+using Ints = hn::Rebind<int32_t, Floats>;
+using Words = hn::Rebind<uint32_t, Floats>;
+constexpr Floats kFloats;
+constexpr Ints kInts;
+constexpr Words kWords;
 
-template <class V>
-[[gnu::always_inline]] inline V load(const void* from) {
-  V x;
-  __builtin_memcpy(&x, from, sizeof x);
-  return x;
-}
+using Vec = hn::Vec<Floats>;
+using Mask = hn::Mask<Floats>;
+constexpr int kLanes = hn::MaxLanes(Floats());
 
-template <class V>
-[[gnu::always_inline]] inline void store(void* to, V x) {
-  __builtin_memcpy(to, &x, sizeof x);
-}
-
-// The same bits as another type.
-template <class To, class From>
-[[gnu::always_inline]] inline To bits_as(From x) {
-  static_assert(sizeof(To) == sizeof(From));
-  To y;
-  __builtin_memcpy(&y, &x, sizeof y);
-  return y;
-}
-
-// NaN in x is dropped: it shows again in the weights.
-[[gnu::always_inline]] inline Vec larger(Vec x, Vec y) { return x > y ? x : y; }
+HWY_INLINE Vec splat(float x) { return hn::Set(kFloats, x); }
+HWY_INLINE Vec zero() { return hn::Zero(kFloats); }
+HWY_INLINE Vec load(const float* from) { return hn::LoadU(kFloats, from); }
+HWY_INLINE void store(float* to, Vec x) { hn::StoreU(x, kFloats, to); }
 
 constexpr float kInfinity = __builtin_inff();
 
