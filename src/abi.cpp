@@ -7,13 +7,13 @@
 #include <limits>
 
 #include "log.h"
-#include "plan.h"
+#include "plan_cache.h"
 #include "run.h"
 
 using namespace volley::core;
 
 struct volley_plan {
-  Plan value;
+  std::shared_ptr<const Plan> value;
 };
 
 namespace {
@@ -78,10 +78,8 @@ int32_t volley_plan_create(const volley_problem* problem, const char* device, vo
   return guarded(error, [&]() -> Status {
     if (problem == nullptr) return null_argument("problem");
     if (plan == nullptr) return null_argument("plan");
-    Problem checked;
-    VOLLEY_TRY(make_problem(*problem, &checked));
-    Plan value;
-    VOLLEY_TRY(make_plan(checked, device == nullptr ? "" : device, &value));
+    std::shared_ptr<const Plan> value;
+    VOLLEY_TRY(plan_for(*problem, device == nullptr ? "" : device, &value));
     *plan = new volley_plan{std::move(value)};
     return {};
   });
@@ -90,28 +88,29 @@ int32_t volley_plan_create(const volley_problem* problem, const char* device, vo
 void volley_plan_destroy(volley_plan* plan) { delete plan; }
 
 int32_t volley_plan_backend(const volley_plan* plan) {
-  return plan == nullptr ? VOLLEY_BACKEND_AUTO : plan->value.backend;
+  return plan == nullptr ? VOLLEY_BACKEND_AUTO : plan->value->backend;
 }
 
 int32_t volley_plan_reason(const volley_plan* plan) {
-  if (plan == nullptr || plan->value.passed_over.empty()) return VOLLEY_REASON_NONE;
-  return plan->value.passed_over.front().reason;
+  if (plan == nullptr || plan->value->passed_over.empty()) return VOLLEY_REASON_NONE;
+  return plan->value->passed_over.front().reason;
 }
 
 uint64_t volley_plan_workspace_size(const volley_plan* plan) {
-  return plan == nullptr ? 0 : plan->value.workspace;
+  return plan == nullptr ? 0 : plan->value->workspace;
 }
 
 int32_t volley_plan_equal(const volley_plan* a, const volley_plan* b) {
-  return a != nullptr && b != nullptr && a->value == b->value;
+  return a != nullptr && b != nullptr && *a->value == *b->value;
 }
 
 uint64_t volley_plan_describe(const volley_plan* plan, int32_t format, char* buffer,
                               uint64_t capacity) {
   try {
     if (plan == nullptr) return copy_text("", buffer, capacity);
-    return copy_text(format == VOLLEY_FORMAT_JSON ? plan_json(plan->value) : plan_text(plan->value),
-                     buffer, capacity);
+    return copy_text(
+        format == VOLLEY_FORMAT_JSON ? plan_json(*plan->value) : plan_text(*plan->value), buffer,
+        capacity);
   } catch (...) {  // out of memory: nothing to describe with
     return copy_text("", buffer, capacity);
   }
@@ -122,7 +121,7 @@ int32_t volley_run(const volley_plan* plan, const volley_buffers* buffers, void*
   return guarded(error, [&]() -> Status {
     if (plan == nullptr) return null_argument("plan");
     if (buffers == nullptr) return null_argument("buffers");
-    return run_plan(plan->value, *buffers, {workspace, workspace_size}, stream);
+    return run_plan(*plan->value, *buffers, {workspace, workspace_size}, stream);
   });
 }
 
