@@ -37,8 +37,9 @@ struct Backend {
   // plan->problem and plan->device, or answers NOT_OFFERED with a reason. Pure: no driver call.
   Status (*plan)(Plan* plan);
 
-  // Makes ready what run needs (loads the kernel). Called once for a device that is present.
-  Status (*prepare)(const Plan& plan);
+  // Makes ready what run needs: loads the kernel, fills plan->prepared. Called once for a device
+  // that is present.
+  Status (*prepare)(Plan* plan);
 
   // plan is of this backend; buffers are complete and aligned; the workspace is large enough. Any
   // size may be zero.

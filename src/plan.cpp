@@ -111,7 +111,7 @@ Status make_plan(const Problem& problem, const std::string& device_name, Plan* o
   int32_t forced = VOLLEY_BACKEND_AUTO;
   VOLLEY_TRY(forced_backend(problem, &forced));
   VOLLEY_TRY(choose_backend(forced, out));
-  if (out->device.present) VOLLEY_TRY(backend_of(out->backend).prepare(*out));
+  if (out->device.present) VOLLEY_TRY(backend_of(out->backend).prepare(out));
   if (log_wanted()) log_line(plan_line(*out));
   return {};
 }

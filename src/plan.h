@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,14 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
+// What a backend computed ahead for its runs. It follows from the rest of the plan: two that differ
+// in nothing else are equal.
+struct Prepared {
+  std::shared_ptr<const void> data;
+
+  bool operator==(const Prepared&) const { return true; }
+};
+
 struct Plan {
   Problem problem;
   Device device;
@@ -47,6 +56,7 @@ struct Plan {
   int32_t splits = 1;
   uint64_t workspace = 0;  // bytes
   std::vector<PassedOver> passed_over;
+  Prepared prepared;
 
   bool operator==(const Plan&) const = default;
 };

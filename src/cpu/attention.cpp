@@ -82,7 +82,7 @@ Status plan_cpu(Plan* plan) {
   return {};
 }
 
-Status prepare_cpu(const Plan&) { return {}; }
+Status prepare_cpu(Plan*) { return {}; }
 
 Status run_cpu(const Plan& plan, const Buffers& buffers, Workspace, void*) {
   const Problem& problem = plan.problem;

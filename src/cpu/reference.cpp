@@ -73,7 +73,7 @@ Status plan_reference(Plan* plan) {
   return {};
 }
 
-Status prepare_reference(const Plan&) { return {}; }
+Status prepare_reference(Plan*) { return {}; }
 
 Status run_reference(const Plan& plan, const Buffers& buffers, Workspace, void*) {
   VOLLEY_TRY(check_contents(plan.problem, buffers));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Running sm90 plans: the plan's device is made current and the caller's restored, buffers are
-// checked to lie on it, and the plan's row is launched.
+// Running sm90 plans. What does not depend on addresses is computed when the plan is made; a run
+// checks that buffers lie on the plan's device, makes that current, and launches.
 #include "cuda/sm90_run.h"
 
 #include <cuda_runtime_api.h>
@@ -11,6 +11,7 @@
 
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
+#include "cuda/place.h"
 #include "cuda/schedule.h"
 
 namespace volley::cuda {
@@ -57,71 +58,51 @@ const void* kernel_of(const core::Plan& plan) {
   return kernel_of(plan.config.row, std::make_integer_sequence<int, kFwdRows>{});
 }
 
-core::Status check_place(const core::Plan& plan, Role role, const void* data) {
-  if (data == nullptr) return {};
-  cudaPointerAttributes at{};
-  if (const cudaError_t error = cudaPointerGetAttributes(&at, data); error != cudaSuccess) {
-    return core::make_status(VOLLEY_DEVICE_ERROR, VOLLEY_REASON_DEVICE,
-                             "{} cannot be looked up: {}", core::info(role).name,
-                             cudaGetErrorString(error));
-  }
-  if (at.type == cudaMemoryTypeManaged) return {};
-  if (at.type != cudaMemoryTypeDevice) {
-    return core::invalid(VOLLEY_REASON_DEVICE, "{} is in host memory, the plan's device is {}",
-                         core::info(role).name, plan.device.name);
-  }
-  if (at.device != plan.device.id) {
-    return core::invalid(VOLLEY_REASON_DEVICE, "{} is on cuda:{}, the plan's device is {}",
-                         core::info(role).name, at.device, plan.device.name);
-  }
-  return {};
-}
-
 // (b, s, h, d)
 Strides rows_strides(const core::Tensor& t) { return {t.stride[0], t.stride[1], t.stride[2]}; }
 // (b, h, s)
 Strides heads_strides(const core::Tensor& t) { return {t.stride[0], t.stride[2], t.stride[1]}; }
 
-FwdCall make_call(const core::Problem& problem, const core::Buffers& buffers) {
-  FwdCall call{};
-  call.q = buffers[Role::kQ];
-  call.k = buffers[Role::kK];
-  call.v = buffers[Role::kV];
-  call.o = buffers[Role::kO];
-  call.lse = buffers.as<float>(Role::kLse);
-  call.q_stride = rows_strides(problem[Role::kQ]);
-  call.k_stride = rows_strides(problem[Role::kK]);
-  call.v_stride = rows_strides(problem[Role::kV]);
-  call.o_stride = rows_strides(problem[Role::kO]);
-  call.lse_stride = heads_strides(problem[Role::kLse]);
-  call.b = problem.b;
-  call.sq = problem.max_sq;
-  call.sk = problem.max_sk;
-  call.hq = problem.hq;
-  call.hk = problem.hk;
-  call.offset = problem.band.offset(problem.max_sq, problem.max_sk);
-  call.scale = problem.scale;
-  return call;
+FwdGeometry geometry_of(const core::Problem& problem) {
+  FwdGeometry geometry{};
+  geometry.q_stride = rows_strides(problem[Role::kQ]);
+  geometry.k_stride = rows_strides(problem[Role::kK]);
+  geometry.v_stride = rows_strides(problem[Role::kV]);
+  geometry.o_stride = rows_strides(problem[Role::kO]);
+  geometry.lse_stride = heads_strides(problem[Role::kLse]);
+  geometry.b = problem.b;
+  geometry.sq = problem.max_sq;
+  geometry.sk = problem.max_sk;
+  geometry.hq = problem.hq;
+  geometry.hk = problem.hk;
+  geometry.offset = problem.band.offset(problem.max_sq, problem.max_sk);
+  geometry.scale = problem.scale;
+  return geometry;
 }
 
 }  // namespace
 
-core::Status sm90_prepare(const core::Plan& plan) {
-  const CurrentDevice device(plan.device.id);
+core::Status sm90_prepare(core::Plan* plan) {
+  const CurrentDevice device(plan->device.id);
   VOLLEY_TRY(device.status());
-  return load_forward(kFwdConfigs[plan.config.row], kernel_of(plan));
+  auto launch = std::make_shared<FwdLaunch>(
+      make_forward(kFwdConfigs[plan->config.row], kernel_of(*plan), geometry_of(plan->problem),
+                   usable_sms(plan->problem.max_sms, plan->device.sms)));
+  VOLLEY_TRY(load_forward(*launch));
+  plan->prepared.data = std::move(launch);
+  return {};
 }
 
 core::Status sm90_run(const core::Plan& plan, const core::Buffers& buffers, core::Workspace,
                       void* stream) {
-  for (const Role role : {Role::kQ, Role::kK, Role::kV, Role::kO, Role::kLse}) {
-    VOLLEY_TRY(check_place(plan, role, buffers[role]));
-  }
+  VOLLEY_TRY(check_places(plan.device, buffers));
   const CurrentDevice device(plan.device.id);
   VOLLEY_TRY(device.status());
-  const int sms = usable_sms(plan.problem.max_sms, plan.device.sms);
-  return launch_forward(kFwdConfigs[plan.config.row], kernel_of(plan),
-                        make_call(plan.problem, buffers), sms, stream);
+  const auto& launch = *static_cast<const FwdLaunch*>(plan.prepared.data.get());
+  return launch_forward(launch,
+                        {buffers[Role::kQ], buffers[Role::kK], buffers[Role::kV], buffers[Role::kO],
+                         buffers.as<float>(Role::kLse)},
+                        stream);
 }
 
 }  // namespace volley::cuda

@@ -7,7 +7,7 @@
 
 namespace volley::cuda {
 
-core::Status sm90_prepare(const core::Plan& plan);
+core::Status sm90_prepare(core::Plan* plan);
 core::Status sm90_run(const core::Plan& plan, const core::Buffers& buffers,
                       core::Workspace workspace, void* stream);
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Encoding of tensor maps. The driver's function is looked up through the runtime, so that the
-// library has no link to libcuda and loads on machines without a driver.
+// Encoding of tensor maps. A map's format is the driver's secret; that an address is its first word
+// is not assumed but looked at, for each operand of each plan.
 #include "cuda/tensor_map.h"
 
 #include <cuda.h>
-#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cuda/driver.h"
 
 namespace volley::cuda {
 namespace {
@@ -15,29 +19,27 @@ static_assert(alignof(TensorMap) >= alignof(CUtensorMap));
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-EncodeTiled find_encoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-  const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                             12000, cudaEnableDefault, &found);
-#else
-  const cudaError_t error =
-      cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
-#endif
-  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return nullptr;
-  return reinterpret_cast<EncodeTiled>(function);
-}
-
 // In bytes. Where there is one element, any legal stride will do; 0 over several is a broadcast.
 cuuint64_t stride_bytes(i64 elements, i64 extent) {
   return extent == 1 ? 16 : static_cast<cuuint64_t>(elements) * 2;
 }
 
+// Multiples of 16 that differ in every bit that an address may have: all of them are tried, so that
+// a rule for certain alignments would show too.
+constexpr std::array<u64, 4> kProbes = {0x7f0000000000, 0x00ffffffe000, 0x555555555550,
+                                        0x2aaaaaaaaa80};
+
+// `from` with its first word exchanged.
+TensorMap moved(const TensorMap& from, u64 address) {
+  TensorMap map = from;
+  map.words[0] = address;
+  return map;
+}
+
 }  // namespace
 
 core::Status encode_tensor_map(const TensorGeometry& tensor, TensorMap* out) {
-  static const EncodeTiled encode = find_encoder();
+  static const auto encode = driver_function<EncodeTiled>("cuTensorMapEncodeTiled", 12000);
   if (encode == nullptr) {
     return core::make_status(VOLLEY_DEVICE_ERROR, VOLLEY_REASON_DEVICE,
                              "the driver has no cuTensorMapEncodeTiled: CUDA 12.0 or newer is "
@@ -66,6 +68,29 @@ core::Status encode_tensor_map(const TensorGeometry& tensor, TensorMap* out) {
       "strides ({}, {}, {}, 1), {} rows a tile",
       static_cast<int>(result), tensor.name, tensor.data, tensor.batch, tensor.rows, tensor.heads,
       tensor.d, tensor.stride.batch, tensor.stride.row, tensor.stride.head, tensor.box_rows);
+}
+
+OperandMap make_operand_map(const TensorGeometry& tensor) {
+  OperandMap operand{.tensor = tensor, .map = {}, .movable = true};
+  for (const u64 address : kProbes) {
+    TensorMap map{};
+    operand.tensor.data = reinterpret_cast<const void*>(address);
+    const bool encoded = encode_tensor_map(operand.tensor, &map).ok();
+    if (address == kProbes[0]) operand.map = map;
+    operand.movable = operand.movable && encoded &&
+                      std::ranges::equal(moved(operand.map, address).words, map.words);
+  }
+  return operand;
+}
+
+core::Status map_at(const OperandMap& operand, const void* data, TensorMap* out) {
+  if (operand.movable) {
+    *out = moved(operand.map, reinterpret_cast<uintptr_t>(data));
+    return {};
+  }
+  TensorGeometry tensor = operand.tensor;
+  tensor.data = data;
+  return encode_tensor_map(tensor, out);
 }
 
 }  // namespace volley::cuda

@@ -26,4 +26,16 @@ struct TensorGeometry {
 // Encodes the map with the driver's cuTensorMapEncodeTiled, looked up at run time.
 core::Status encode_tensor_map(const TensorGeometry& tensor, TensorMap* out);
 
+// The map of a tensor whose address is not known yet: encoded once, moved in each call.
+struct OperandMap {
+  TensorGeometry tensor;  // its data does not matter
+  TensorMap map;
+  bool movable;  // the first word is the address, and nothing else depends on it
+};
+
+OperandMap make_operand_map(const TensorGeometry& tensor);
+
+// The map for `data`. Writes one word where that is known to be right, else encodes.
+core::Status map_at(const OperandMap& operand, const void* data, TensorMap* out);
+
 }  // namespace volley::cuda

@@ -98,7 +98,7 @@ volley_tensor tensor(int device, int32_t dtype, std::vector<int64_t> shape) {
   return result;
 }
 
-volley_plan* make_plan(int device) {
+volley_plan* make_plan(int device, int32_t max_sms = 0) {
   const volley_tensor query = tensor(device, VOLLEY_BF16, {kB, kS, kHq, kD});
   const volley_tensor key = tensor(device, VOLLEY_BF16, {kB, kS, kHk, kD});
   const volley_tensor lse = tensor(device, VOLLEY_F32, {kB, kHq, kS});
@@ -108,6 +108,7 @@ volley_plan* make_plan(int device) {
   problem.k = problem.v = &key;
   problem.lse = &lse;
   problem.causal = 1;
+  problem.max_sms = max_sms;
   volley_plan* plan = nullptr;
   volley_error error{};
   EXPECT_EQ(volley_plan_create(&problem, nullptr, &plan, &error), VOLLEY_OK) << error.message;
@@ -192,6 +193,38 @@ TEST_F(Stream, EveryDeviceWorksWhicheverIsCurrent) {
       EXPECT_EQ(error_.reason, VOLLEY_REASON_DEVICE);
     }
   }
+}
+
+TEST_F(Stream, AnyNumberOfSmsGivesTheSameBits) {
+  const Bits want = expected(1);
+  for (const int32_t max_sms : {1, 2, 7, 131, 1000}) {
+    volley_plan* plan = make_plan(0, max_sms);
+    Call call(0);
+    ASSERT_EQ(call.run(plan, &error_), VOLLEY_OK) << error_.message;
+    EXPECT_EQ(call.output(), want) << max_sms << " SMs";
+    volley_plan_destroy(plan);
+  }
+}
+
+// A plan that comes out of the cache again is as good as the first.
+TEST_F(Stream, ThreadsPlanAndRunAtOnce) {
+  const Bits want = expected(1);
+  std::vector<int> wrong(4, 0);
+  std::vector<std::thread> threads;
+  for (int& count : wrong) {
+    threads.emplace_back([&count, &want] {
+      Call call(0);
+      for (int i = 0; i < 50; ++i) {
+        volley_plan* plan = make_plan(0, 1 + i % 3);
+        cudaMemsetAsync(call.o, 0xff, Call::bytes(kHq), call.stream);
+        count += call.run(plan, nullptr) != VOLLEY_OK;
+        volley_plan_destroy(plan);
+        count += call.output() != want;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int count : wrong) EXPECT_EQ(count, 0);
 }
 
 TEST_F(Stream, HostMemoryIsRefusedAndTheNextCallWorks) {
