@@ -8,8 +8,9 @@
 namespace volley::check {
 namespace {
 
-Case base_case(int32_t dtype) {
+Case base_case(int32_t dtype, int32_t op) {
   Case c;
+  c.op = op;
   c.dtype = dtype;
   c.b = 3;
   c.sq = 70;
@@ -23,29 +24,59 @@ bool equal_bits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
-// Sequence n of a against sequence n + shift of b, rows that count in a.
-Verdict same_sequence(const Instance& a, const Instance& b, int64_t n, int64_t shift) {
-  const Case& c = a.c;
-  const auto differ = [&](const char* what, int64_t i, int64_t h, double left, double right) {
-    return Verdict{
-        Result::kFailed,
-        fmt::format("{} of sequence {}, query {}, head {} is {:.9g} here and {:.9g} in {}", what, n,
-                    i, h, left, right, describe(b.c))};
-  };
-  for (int64_t i = 0; i < query_span(c, n).used; ++i) {
-    for (int64_t h = 0; h < c.hq; ++h) {
-      for (int64_t x = 0; x < c.dv; ++x) {
-        const double left = a[Role::kO].at(a.index(Role::kO, n, i, h, x));
-        const double right = b[Role::kO].at(b.index(Role::kO, n + shift, i, h, x));
-        if (!equal_bits(left, right)) return differ("o", i, h, left, right);
-      }
-      const double left = a.lse_at(n, h, i);
-      const double right = b.lse_at(n + shift, h, i);
-      if (!equal_bits(left, right)) return differ("lse", i, h, left, right);
+// What the two calls write for sequence n of a and sequence n + shift of b, rows that count in a.
+class SequencePair {
+ public:
+  SequencePair(const Instance& a, const Instance& b, int64_t n, int64_t shift)
+      : a_(a), b_(b), n_(n), shift_(shift) {}
+
+  Verdict compare() const {
+    for (const Role role : {Role::kO, Role::kDq, Role::kDk, Role::kDv}) {
+      if (!a_.writes(role)) continue;
+      if (const Verdict verdict = compare_rows(role); !verdict.ok()) return verdict;
     }
+    return a_.writes(Role::kLse) ? compare_lse() : Verdict{};
   }
-  return {};
-}
+
+ private:
+  Verdict compare_rows(Role role) const {
+    const bool keys = role == Role::kDk || role == Role::kDv;
+    const std::vector<int64_t> shape = a_[role].shape();
+    const int64_t rows = (keys ? key_span(a_.c, n_) : query_span(a_.c, n_)).used;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t h = 0; h < shape[shape.size() - 2]; ++h) {
+        for (int64_t x = 0; x < shape.back(); ++x) {
+          const double left = a_[role].at(a_.index(role, n_, i, h, x));
+          const double right = b_[role].at(b_.index(role, n_ + shift_, i, h, x));
+          if (!equal_bits(left, right)) return differ(core::info(role).name, i, h, left, right);
+        }
+      }
+    }
+    return {};
+  }
+
+  Verdict compare_lse() const {
+    for (int64_t i = 0; i < query_span(a_.c, n_).used; ++i) {
+      for (int64_t h = 0; h < a_.c.hq; ++h) {
+        const double left = a_.lse_at(n_, h, i);
+        const double right = b_.lse_at(n_ + shift_, h, i);
+        if (!equal_bits(left, right)) return differ("lse", i, h, left, right);
+      }
+    }
+    return {};
+  }
+
+  Verdict differ(const char* what, int64_t i, int64_t h, double left, double right) const {
+    return {Result::kFailed,
+            fmt::format("{} of sequence {}, row {}, head {} is {:.9g} here and {:.9g} in {}", what,
+                        n_, i, h, left, right, describe(b_.c))};
+  }
+
+  const Instance& a_;
+  const Instance& b_;
+  int64_t n_;
+  int64_t shift_;
+};
 
 Verdict same_cases(const Case& a, const Case& b, int64_t shift, int32_t backend) {
   Instance left = build(a);
@@ -91,6 +122,7 @@ Property tails_property(const Case& c) {
             Instance poisoned = build(c);
             Instance junk = build(c);
             for (const Role role : {Role::kQ, Role::kK, Role::kV}) fill_tails(junk, role);
+            if (c.op == VOLLEY_OP_BACKWARD) fill_tails(junk, Role::kDout);
             return same_outputs(poisoned, junk, 0, backend);
           }};
 }
@@ -105,17 +137,22 @@ Verdict same_outputs(Instance& a, Instance& b, int64_t shift, int32_t backend) {
   for (Instance* instance : {&a, &b}) {
     // Splitting the keys may depend on the batch; what is promised without it is tested.
     instance->options.num_splits = 1;
+    if (instance->c.op == VOLLEY_OP_BACKWARD) {
+      const Answer forward = fill_forward(*instance);
+      if (!forward.ok()) return {Result::kFailed, "the forward failed: " + forward.message};
+    }
     Verdict verdict = judge_answer(*instance, backend, run(*instance, backend));
     if (verdict.result != Result::kPassed) return verdict;
   }
   for (int64_t n = 0; n < a.c.b; ++n) {
-    if (const Verdict verdict = same_sequence(a, b, n, shift); !verdict.ok()) return verdict;
+    const Verdict verdict = SequencePair(a, b, n, shift).compare();
+    if (!verdict.ok()) return verdict;
   }
   return {};
 }
 
-std::vector<Property> bit_properties(int32_t dtype) {
-  const Case plain = base_case(dtype);
+std::vector<Property> bit_properties(int32_t dtype, int32_t op) {
+  const Case plain = base_case(dtype, op);
   std::vector<Property> properties{rerun_property(plain)};
   for (int i = 1; i < static_cast<int>(Layout::kCount); ++i) {
     for (const char* tensors : {"qkvo", "k", "v"}) {

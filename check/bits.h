@@ -17,7 +17,7 @@ struct Property {
   std::function<Verdict(int32_t backend)> check;
 };
 
-std::vector<Property> bit_properties(int32_t dtype);
+std::vector<Property> bit_properties(int32_t dtype, int32_t op);
 
 // Runs both and compares the outputs of the sequences they share: sequence n of `a` with sequence
 // n + shift of `b`.

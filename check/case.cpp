@@ -164,9 +164,10 @@ void make_operands(Instance& instance) {
   if (c.lse || backward) instance[Role::kLse] = HostTensor(VOLLEY_F32, lse_shape);
   if (!backward) return;
   instance[Role::kDout] = make_tensor(c, c.o_layout, out, o_shape);
-  instance[Role::kDq] = make_tensor(c, c.q_layout, c.dtype, q_shape);
-  instance[Role::kDk] = make_tensor(c, c.k_layout, c.dtype, k_shape);
-  instance[Role::kDv] = make_tensor(c, c.v_layout, c.dtype, v_shape);
+  const int32_t gradients = c.grad_dtype != 0 ? c.grad_dtype : c.dtype;
+  instance[Role::kDq] = make_tensor(c, c.q_layout, gradients, q_shape);
+  instance[Role::kDk] = make_tensor(c, c.k_layout, gradients, k_shape);
+  instance[Role::kDv] = make_tensor(c, c.v_layout, gradients, v_shape);
   if (c.lse_gradient) instance[Role::kDlse] = HostTensor(VOLLEY_F32, lse_shape);
 }
 
@@ -212,11 +213,16 @@ void make_scores(Instance& instance) {
   if (c.dropout_p > 0) {
     instance[Role::kDropoutSeed] = HostTensor(VOLLEY_I64, {1});
     instance[Role::kDropoutSeed].fill(static_cast<double>(c.seed % (uint64_t{1} << 40)));
+    if (c.seed % 2 == 1) {
+      instance[Role::kDropoutOffset] = HostTensor(VOLLEY_I64, {1});
+      instance[Role::kDropoutOffset].fill(0x100000000 + static_cast<double>(c.seed % 1000));
+    }
   }
   if (c.op != VOLLEY_OP_BACKWARD) return;
+  if (c.lse_gradient) fill_flat(instance[Role::kDlse], stream(Role::kDlse), normal);
+  if (!c.optional_gradients) return;
   if (c.sink) instance[Role::kDsink] = HostTensor(VOLLEY_F32, {c.hq});
   if (!c.bias.empty()) instance[Role::kDbias] = pairwise(c, VOLLEY_F32, c.bias);
-  if (c.lse_gradient) fill_flat(instance[Role::kDlse], stream(Role::kDlse), normal);
 }
 
 void make_descales(Instance& instance) {
@@ -300,6 +306,11 @@ double Instance::lse_at(int64_t n, int64_t h, int64_t i) const {
   return c.cu_q.empty() ? lse.at({n, h, i}) : lse.at({h, query_span(c, n).begin + i});
 }
 
+void start_values(const Case& c, Role role, HostTensor* gradient) {
+  fill_flat(*gradient, Random{c.seed, key(role), 0xacc},
+            [](Random& random) { return static_cast<double>(random.integer(-16, 16)) / 8; });
+}
+
 Instance build(const Case& c) {
   Instance instance;
   instance.c = c;
@@ -310,6 +321,7 @@ Instance build(const Case& c) {
   options.softcap = c.softcap;
   options.dropout_p = c.dropout_p;
   options.causal = c.causal ? 1 : 0;
+  options.accumulate_grads = c.accumulate ? 1 : 0;
   options.mask_alignment = c.alignment;
   options.mask_offset = c.offset;
   options.window_left = c.left;

@@ -74,8 +74,11 @@ struct Case {
   bool descale = false;
   bool lse = true;
   bool lse_gradient = false;
-  std::string bias;  // the axes along which it varies, of "bhqk"; empty: none
-  std::string mask;  // the same
+  bool accumulate = false;         // the backward adds to what the gradients hold: start_values()
+  bool optional_gradients = true;  // dbias and dsink, where there is a bias or a sink
+  int32_t grad_dtype = 0;          // of dq, dk and dv; 0: the inputs'
+  std::string bias;                // the axes along which it varies, of "bhqk"; empty: none
+  std::string mask;                // the same
 
   Layout q_layout = Layout::kRows;
   Layout k_layout = Layout::kRows;
@@ -131,10 +134,15 @@ struct Instance {
 };
 
 Instance build(const Case& c);
+
+// What a gradient holds before a backward that accumulates: eighths, exact in every dtype.
+void start_values(const Case& c, Role role, HostTensor* gradient);
+
 std::string describe(const Case& c);  // one line that says what is special about it
 
 // What random_case may draw. Empty head_dims: anything from 1 to max_head_dim.
 struct Scope {
+  int32_t op = VOLLEY_OP_FORWARD;
   std::vector<int32_t> dtypes{VOLLEY_F32, VOLLEY_F16, VOLLEY_BF16};
   uint32_t features = 0;  // core::Feature bits
   std::vector<int64_t> head_dims;
@@ -143,8 +151,8 @@ struct Scope {
   int64_t max_pairs = 40000;  // bounds b * hq * sq * sk
 };
 
-// What a backend offers according to the library's own table, op forward.
-Scope scope_of(int32_t backend);
+// What a backend offers according to the library's own table.
+Scope scope_of(int32_t backend, int32_t op = VOLLEY_OP_FORWARD);
 
 Case random_case(const Scope& scope, uint64_t seed);
 

@@ -116,6 +116,14 @@ void draw_scores(Draw& draw, Case& c) {
   c.lse = !draw.random.chance(0.15);
 }
 
+void draw_gradients(Draw& draw, Case& c) {
+  c.op = VOLLEY_OP_BACKWARD;
+  c.lse_gradient = draw.feature(core::kLseGradient, 0.3);
+  c.accumulate = draw.feature(core::kAccumulate, 0.25);
+  c.optional_gradients = !draw.random.chance(0.2);
+  if (c.dtype != VOLLEY_F32 && draw.feature(core::kF32Output, 0.2)) c.grad_dtype = VOLLEY_F32;
+}
+
 const char* alignment_name(int32_t alignment) {
   if (alignment == VOLLEY_ALIGN_TOP_LEFT) return "top-left";
   return alignment == VOLLEY_ALIGN_EXPLICIT ? "explicit" : "bottom-right";
@@ -130,10 +138,11 @@ const char* layout_name(Layout layout) {
   return kNames[static_cast<size_t>(layout)];
 }
 
-Scope scope_of(int32_t backend) {
+Scope scope_of(int32_t backend, int32_t op) {
   Scope scope;
+  scope.op = op;
   for (const core::Offer& offer : core::offers()) {
-    if (offer.backend != backend || offer.op != VOLLEY_OP_FORWARD) continue;
+    if (offer.backend != backend || offer.op != op) continue;
     scope.dtypes.assign(offer.dtypes.begin(), offer.dtypes.end());
     std::erase(scope.dtypes, VOLLEY_F64);
     scope.features = offer.features;
@@ -164,6 +173,7 @@ Case random_case(const Scope& scope, uint64_t seed) {
   c.k_layout = draw.layout();
   c.v_layout = draw.layout();
   c.o_layout = draw.layout();
+  if (scope.op == VOLLEY_OP_BACKWARD) draw_gradients(draw, c);
   return c;
 }
 
@@ -196,6 +206,10 @@ std::string describe(const Case& c) {
   add(!c.mask.empty(), "mask=" + c.mask);
   add(c.descale, "descale");
   add(!c.lse, "no lse");
+  add(c.lse_gradient, "dlse");
+  add(c.accumulate, "accumulate");
+  add(!c.optional_gradients, "no dbias, no dsink");
+  add(c.grad_dtype != 0, fmt::format("gradients={}", volley_dtype_name(c.grad_dtype)));
   add(c.out_dtype != 0, fmt::format("o={}", volley_dtype_name(c.out_dtype)));
   add(c.values != Values::kNormal, c.values == Values::kHuge ? "huge" : "uniform");
   add(c.logit_std != 1, fmt::format("logit_std={}", c.logit_std));

@@ -12,7 +12,8 @@ namespace {
 
 // P is relative to the row's maximum, as in every flash kernel; the sum has it unrounded.
 std::vector<float> output_row(const Instance& instance, const NaiveHead& head,
-                              const std::vector<float>& s) {
+                              const NaiveRow& row) {
+  const std::vector<float>& s = row.logit;
   const Case& c = instance.c;
   const auto width = static_cast<size_t>(c.dv);
   std::vector<float> o(width, 0.0f);
@@ -25,7 +26,7 @@ std::vector<float> output_row(const Instance& instance, const NaiveHead& head,
     const float p = std::exp(s[j] - max);
     if (p == 0) continue;
     sum += p;
-    const float rounded = round_to(c.dtype, p);
+    const float rounded = round_to(c.dtype, p) * row.keep[j];
     const float* v = head.v.data() + j * width;
     for (size_t x = 0; x < width; ++x) o[x] += rounded * v[x];
   }
@@ -45,7 +46,7 @@ Naive naive_forward(const Instance& instance) {
       const NaiveHead head = load_head(instance, n, h);
       for (int64_t i = 0; i < head.queries.used; ++i) {
         const NaiveRow logits = naive_row(instance, head, i);
-        const std::vector<float> row = output_row(instance, head, logits.logit);
+        const std::vector<float> row = output_row(instance, head, logits);
         result.max_logit = std::max(result.max_logit, logits.max_logit);
         for (int64_t x = 0; x < c.dv; ++x) {
           result.o.set(instance.index(Role::kO, n, i, h, x), row[static_cast<size_t>(x)]);

@@ -14,7 +14,7 @@ struct Naive {
   double max_logit = 0;  // of |scaled logit| over all visible pairs
 };
 
-// Forward of an instance's inputs; its outputs are not looked at. Dropout is not covered.
+// Forward of an instance's inputs; its outputs are not looked at.
 Naive naive_forward(const Instance& instance);
 
 // The same for gradients, by role; P and dS are rounded once, sums are in fp32. The instance's o

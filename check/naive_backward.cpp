@@ -2,7 +2,8 @@
 //
 // Naive gradients, one query head of one sequence at a time:
 //
-//   dS = P (dO.v - delta + dlse),  delta = dO.o,  dq = scale dS k,  dk = scale dS q,  dv = P dO
+//   dS = P (keep dO.v - delta + dlse),  delta = dO.o,  dq = scale dS k,  dk = scale dS q,
+//   dv = P keep dO
 #include <algorithm>
 
 #include "naive.h"
@@ -16,24 +17,44 @@ class Backward {
   explicit Backward(const Instance& instance) : instance_(instance), c_(instance.c) {
     for (const Role role : {Role::kDq, Role::kDk, Role::kDv, Role::kDbias, Role::kDsink}) {
       if (!instance[role].present()) continue;
-      sums_[static_cast<size_t>(role)] = HostTensor(VOLLEY_F32, instance[role].shape());
+      sum(role) = HostTensor(VOLLEY_F32, instance[role].shape());
       sum(role).fill(0);
     }
   }
 
   void add_head(int64_t n, int64_t h) {
     head_ = load_head(instance_, n, h);
+    k_rows_.resize(static_cast<size_t>(head_.keys.used * c_.d));
+    for (int64_t j = 0; j < head_.keys.used; ++j) {
+      for (int64_t x = 0; x < c_.d; ++x) {
+        k_rows_[static_cast<size_t>(j * c_.d + x)] =
+            head_.k[static_cast<size_t>(x * head_.keys.used + j)];
+      }
+    }
+    dk_.assign(static_cast<size_t>(head_.keys.used * c_.d), 0.0f);
+    dv_.assign(static_cast<size_t>(head_.keys.used * c_.dv), 0.0f);
     for (int64_t i = 0; i < head_.queries.used; ++i) add_row(i);
+    const int64_t key_head = h / c_.group();
+    for (int64_t j = 0; j < head_.keys.used; ++j) {
+      add_values(Role::kDk, j, key_head, dk_.data() + j * c_.d, c_.d);
+      add_values(Role::kDv, j, key_head, dv_.data() + j * c_.dv, c_.dv);
+    }
   }
 
   NaiveGradients finish() {
     NaiveGradients result;
     result.max_logit = max_logit_;
-    for (size_t role = 0; role < core::kRoleCount; ++role) {
-      if (!sums_[role].present()) continue;
-      HostTensor& rounded = result.tensors[role];
-      rounded = HostTensor(instance_.tensors[role].dtype(), sums_[role].shape());
-      for (int64_t i = 0; i < rounded.size(); ++i) rounded.set_flat(i, sums_[role].flat(i));
+    for (const core::RoleInfo& info : core::kRoles) {
+      const HostTensor& sums = sum(info.role);
+      if (!sums.present()) continue;
+      HostTensor& rounded = result.tensors[static_cast<size_t>(info.role)];
+      HostTensor start(VOLLEY_F32, sums.shape());
+      start.fill(0);
+      if (c_.accumulate) start_values(c_, info.role, &start);
+      rounded = HostTensor(instance_[info.role].dtype(), sums.shape());
+      for (int64_t i = 0; i < rounded.size(); ++i) {
+        rounded.set_flat(i, start.flat(i) + sums.flat(i));
+      }
     }
     return result;
   }
@@ -47,6 +68,12 @@ class Backward {
 
   void add(Role role, const Index& index, float value) {
     sum(role).set(index, static_cast<float>(sum(role).at(index)) + value);
+  }
+
+  void add_values(Role role, int64_t row, int64_t h, const float* values, int64_t count) {
+    for (int64_t x = 0; x < count; ++x) {
+      add(role, instance_.index(role, head_.n, row, h, x), values[x]);
+    }
   }
 
   void add_row(int64_t i) {
@@ -65,10 +92,12 @@ class Backward {
       const float weight = std::exp(sink_of(instance_, head_) - lse);
       add(Role::kDsink, {{head_.h}, 1}, weight * shift);
     }
+    std::vector<float> dq(static_cast<size_t>(c_.d), 0.0f);
     for (int64_t j = 0; j < head_.keys.used; ++j) {
       const float p = std::exp(row.logit[static_cast<size_t>(j)] - lse);
-      if (p != 0) add_pair(i, j, p, shift, row.slope[static_cast<size_t>(j)], dout);
+      if (p != 0) add_pair(i, j, p, shift, row, dout, dq.data());
     }
+    add_values(Role::kDq, i, head_.h, dq.data(), c_.d);
   }
 
   float lse_gradient(int64_t i) const {
@@ -79,26 +108,27 @@ class Backward {
                                   : dlse.at({head_.h, query_span(c_, head_.n).begin + i}));
   }
 
-  void add_pair(int64_t i, int64_t j, float p, float shift, float slope,
-                const std::vector<float>& dout) {
-    const int64_t key_head = head_.h / c_.group();
+  void add_pair(int64_t i, int64_t j, float p, float shift, const NaiveRow& row,
+                const std::vector<float>& dout, float* dq) {
+    const float keep = row.keep[static_cast<size_t>(j)];
     const float* v = head_.v.data() + j * c_.dv;
-    const float rounded_p = round_to(c_.dtype, p);
+    float* dv = dv_.data() + j * c_.dv;
+    const float weight = round_to(c_.dtype, p) * keep;
     float dp = 0;
     for (int64_t x = 0; x < c_.dv; ++x) {
       dp += dout[static_cast<size_t>(x)] * v[x];
-      add(Role::kDv, instance_.index(Role::kDv, head_.n, j, key_head, x),
-          rounded_p * dout[static_cast<size_t>(x)]);
+      dv[x] += weight * dout[static_cast<size_t>(x)];
     }
-    const float ds = p * (dp + shift);
+    const float ds = p * (keep * dp + shift);
     if (sum(Role::kDbias).present()) add(Role::kDbias, bias_index(i, j), ds);
-    const float rounded_ds = round_to(c_.dtype, ds * slope);
+    const float rounded_ds = round_to(c_.dtype, ds * row.slope[static_cast<size_t>(j)]);
     const float scaled = naive_scale(c_) * rounded_ds;
+    const float* q = head_.q.data() + i * c_.d;
+    const float* k = k_rows_.data() + j * c_.d;
+    float* dk = dk_.data() + j * c_.d;
     for (int64_t x = 0; x < c_.d; ++x) {
-      const float q = head_.q[static_cast<size_t>(i * c_.d + x)];
-      const float k = head_.k[static_cast<size_t>(x * head_.keys.used + j)];
-      add(Role::kDq, instance_.index(Role::kDq, head_.n, i, head_.h, x), scaled * k);
-      add(Role::kDk, instance_.index(Role::kDk, head_.n, j, key_head, x), scaled * q);
+      dq[x] += scaled * k[x];
+      dk[x] += scaled * q[x];
     }
   }
 
@@ -114,6 +144,8 @@ class Backward {
   const Instance& instance_;
   const Case& c_;
   NaiveHead head_;
+  std::vector<float> k_rows_;   // of the head at hand, (sk, d)
+  std::vector<float> dk_, dv_;  // its sums
   std::array<HostTensor, core::kRoleCount> sums_;
   double max_logit_ = 0;
 };

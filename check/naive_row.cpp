@@ -84,7 +84,8 @@ NaiveRow naive_row(const Instance& instance, const NaiveHead& head, int64_t i) {
   const Case& c = instance.c;
   const int64_t sk = head.keys.used;
   const auto width = static_cast<size_t>(sk);
-  NaiveRow row{std::vector<float>(width, 0.0f), std::vector<float>(width, 1.0f), 0};
+  NaiveRow row{std::vector<float>(width, 0.0f), std::vector<float>(width, 1.0f),
+               naive_keep(instance, head, i), 0};
   for (int64_t x = 0; x < c.d; ++x) {
     const float q = head.q[static_cast<size_t>(i * c.d + x)];
     const float* k = head.k.data() + x * sk;

@@ -28,9 +28,14 @@ NaiveHead load_head(const Instance& instance, int64_t n, int64_t h);
 struct NaiveRow {
   std::vector<float> logit;  // -inf where a key is not seen
   std::vector<float> slope;  // d logit / d (scale * q.k): 1 but for softcap
+  std::vector<float> keep;   // 1, or what dropout multiplies the weight by
   double max_logit = 0;      // of |scaled logit| over the keys seen
 };
 NaiveRow naive_row(const Instance& instance, const NaiveHead& head, int64_t i);
+
+// The contract's generator, written once more so that it can disagree with the library's: what
+// multiplies the weights of query i, over all keys.
+std::vector<float> naive_keep(const Instance& instance, const NaiveHead& head, int64_t i);
 
 float naive_scale(const Case& c);
 float sink_of(const Instance& instance, const NaiveHead& head);  // -inf: there is none

@@ -58,7 +58,7 @@ std::string find_damage(const Instance& instance, const Digests& before, bool re
       if (digest(t.storage()) == before[static_cast<size_t>(role.role)]) continue;
       return fmt::format("the input {} was written", role.name);
     }
-    if (refused && !t.untouched()) {
+    if (refused && digest(t.storage()) != before[static_cast<size_t>(role.role)]) {
       return fmt::format("{} was written by a call that was refused", role.name);
     }
     if (!t.untouched_outside()) {
@@ -133,14 +133,44 @@ Answer run_on_gpu(Instance& instance, volley_problem problem) {
   return answer;
 }
 
+// Poison, or what a backward that accumulates adds to.
+void prepare_outputs(Instance& instance) {
+  for (const core::RoleInfo& role : core::kRoles) {
+    HostTensor& t = instance[role.role];
+    if (!instance.writes(role.role) || !t.present()) continue;
+    t.poison();
+    if (instance.c.accumulate) start_values(instance.c, role.role, &t);
+  }
+}
+
+// Rows that no sequence uses become poison again: a backward must not read them.
+void poison_unused_rows(Instance& instance) {
+  const Case& c = instance.c;
+  const HostTensor o = instance[Role::kO].clone();
+  const HostTensor lse = instance[Role::kLse].clone();
+  instance[Role::kO].poison();
+  instance[Role::kLse].poison();
+  for (int64_t n = 0; n < c.b; ++n) {
+    const Span rows = query_span(c, n);
+    for (int64_t i = 0; i < rows.used; ++i) {
+      for (int64_t h = 0; h < c.hq; ++h) {
+        const Index at = c.cu_q.empty() ? Index{{n, h, i}, 3} : Index{{h, rows.begin + i}, 2};
+        instance[Role::kLse].set(at, lse.at(at));
+        for (int64_t x = 0; x < c.dv; ++x) {
+          const Index element = instance.index(Role::kO, n, i, h, x);
+          instance[Role::kO].set(element, o.at(element));
+        }
+      }
+    }
+  }
+}
+
 Verdict failed(std::string sentence) { return {Result::kFailed, std::move(sentence)}; }
 
 }  // namespace
 
 Answer run(Instance& instance, int32_t backend) {
-  for (const core::RoleInfo& role : core::kRoles) {
-    if (instance.writes(role.role) && instance[role.role].present()) instance[role.role].poison();
-  }
+  prepare_outputs(instance);
   const Digests before = digests_of(instance);
   volley_problem problem = instance.problem();
   problem.backend = backend;
@@ -213,14 +243,19 @@ Answer fill_forward(Instance& instance) {
   Case c = instance.c;
   c.op = VOLLEY_OP_FORWARD;
   c.lse = true;
+  c.accumulate = false;
   Instance forward = build(c);
   for (const core::RoleInfo& role : core::kRoles) {
     if (forward[role.role].present()) forward[role.role] = instance[role.role];
   }
-  return run(forward, VOLLEY_BACKEND_REFERENCE);
+  Answer answer = run(forward, VOLLEY_BACKEND_REFERENCE);
+  if (answer.ok()) poison_unused_rows(instance);
+  return answer;
 }
 
 Verdict check_backward(Instance& instance, int32_t backend) {
+  const Answer forward = fill_forward(instance);
+  if (!forward.ok()) return failed("the forward failed: " + forward.message + forward.broken);
   const Verdict verdict = judge_answer(instance, backend, run(instance, backend));
   if (verdict.result != Result::kPassed) return verdict;
   Instance exact = instance;  // shares the inputs

@@ -21,7 +21,8 @@ struct Answer {
   bool ok() const { return code == VOLLEY_OK && broken.empty(); }
 };
 
-// Outputs are poisoned first; GPU backends work on device copies and hand the outputs back.
+// Outputs are poisoned first, or get their start values; GPU backends work on device copies and
+// hand the outputs back.
 Answer run(Instance& instance, int32_t backend);
 
 // Can this machine and this build run the backend at all? If not, *why says so in one sentence.
@@ -54,10 +55,11 @@ Verdict check_forward(Instance& instance, int32_t backend);
 // Compares outputs that are there already.
 Verdict compare_forward(const Instance& instance, const Oracle& oracle);
 
-// Fills o and lse of a backward's instance by the reference's forward, rounded.
+// Fills o and lse of a backward's instance by the reference's forward, rounded; their unused rows
+// stay poisoned.
 Answer fill_forward(Instance& instance);
 
-// The backward's twin of check_forward; o and lse must be filled.
+// The backward's twin of check_forward, with o and lse of fill_forward().
 Verdict check_backward(Instance& instance, int32_t backend);
 
 }  // namespace volley::check

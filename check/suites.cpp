@@ -42,16 +42,17 @@ class Recorder {
 };
 
 // The reference computes in float64 whatever the dtype: one wide and one narrow are enough for it.
-std::vector<int32_t> dtypes_of(int32_t backend) {
-  if (backend == VOLLEY_BACKEND_REFERENCE) return {VOLLEY_F32, VOLLEY_E4M3};
-  return scope_of(backend).dtypes;
+std::vector<int32_t> dtypes_of(int32_t backend, int32_t op) {
+  if (backend != VOLLEY_BACKEND_REFERENCE) return scope_of(backend, op).dtypes;
+  if (op == VOLLEY_OP_BACKWARD) return {VOLLEY_F32};
+  return {VOLLEY_F32, VOLLEY_E4M3};
 }
 
 template <class Make>
-Report run_cases(const SuiteOptions& options, const Progress& progress, const Make& make,
-                 Verdict (*check)(const Case&, int32_t)) {
+Report run_cases(const SuiteOptions& options, const Progress& progress, int32_t op,
+                 const Make& make, Verdict (*check)(const Case&, int32_t)) {
   std::vector<Case> cases;
-  for (const int32_t dtype : dtypes_of(options.backend)) {
+  for (const int32_t dtype : dtypes_of(options.backend, op)) {
     const std::vector<Case> more = make(dtype);
     cases.insert(cases.end(), more.begin(), more.end());
   }
@@ -64,19 +65,26 @@ Report run_cases(const SuiteOptions& options, const Progress& progress, const Ma
 
 Verdict check_case(const Case& c, int32_t backend) {
   Instance instance = build(c);
-  return check_forward(instance, backend);
+  return c.op == VOLLEY_OP_BACKWARD ? check_backward(instance, backend)
+                                    : check_forward(instance, backend);
 }
 
 Report run_edges(const SuiteOptions& options, const Progress& progress) {
-  return run_cases(options, progress, edge_cases, check_case);
+  return run_cases(options, progress, VOLLEY_OP_FORWARD, edge_cases, check_case);
+}
+
+Report run_gradient_edges(const SuiteOptions& options, const Progress& progress) {
+  return run_cases(options, progress, VOLLEY_OP_BACKWARD, gradient_cases, check_case);
 }
 
 Report run_keys(const SuiteOptions& options, const Progress& progress) {
-  return run_cases(options, progress, mask_cases, check_key_set);
+  return run_cases(options, progress, VOLLEY_OP_FORWARD, mask_cases, check_key_set);
 }
 
+template <int32_t op>
 Report run_random(const SuiteOptions& options, const Progress& progress) {
-  const Scope scope = scope_of(options.backend);
+  Scope scope = scope_of(options.backend, op);
+  if (op == VOLLEY_OP_BACKWARD) scope.max_pairs /= 4;  // the naive gradients are slow
   Recorder recorder(options.count, progress);
   for (int64_t i = 0; i < options.count; ++i) {
     const Case c = random_case(scope, options.seed + static_cast<uint64_t>(i));
@@ -85,10 +93,11 @@ Report run_random(const SuiteOptions& options, const Progress& progress) {
   return recorder.finish();
 }
 
+template <int32_t op>
 Report run_bits(const SuiteOptions& options, const Progress& progress) {
   std::vector<Property> properties;
-  for (const int32_t dtype : dtypes_of(options.backend)) {
-    for (Property& property : bit_properties(dtype)) {
+  for (const int32_t dtype : dtypes_of(options.backend, op)) {
+    for (Property& property : bit_properties(dtype, op)) {
       property.name = fmt::format("{} {}", volley_dtype_name(dtype), property.name);
       properties.push_back(std::move(property));
     }
@@ -102,9 +111,14 @@ Report run_bits(const SuiteOptions& options, const Progress& progress) {
 
 constexpr Suite kSuites[] = {
     {"edges", "sizes, layouts, masks and magnitudes at which kernels go wrong", run_edges},
-    {"random", "random problems within what the backend offers", run_random},
+    {"random", "random problems within what the backend offers", run_random<VOLLEY_OP_FORWARD>},
     {"keys", "every key that a query must see is seen, and no other", run_keys},
-    {"bits", "what must not change a single bit of the result", run_bits},
+    {"bits", "what must not change a single bit of the result", run_bits<VOLLEY_OP_FORWARD>},
+    {"gradient edges", "the same edges for the backward, and each of its options",
+     run_gradient_edges},
+    {"gradient random", "random problems of the backward", run_random<VOLLEY_OP_BACKWARD>},
+    {"gradient bits", "what must not change a single bit of the gradients",
+     run_bits<VOLLEY_OP_BACKWARD>},
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ Line run_suite(const check::Suite& suite, int32_t backend, const CheckFlags& fla
 
 std::string line_text(const Line& line) {
   const check::Report& report = line.report;
-  std::string text = fmt::format("{:<10} {:<10} {} passed", volley_backend_name(line.backend),
+  std::string text = fmt::format("{:<10} {:<15} {} passed", volley_backend_name(line.backend),
                                  line.suite, report.passed);
   if (report.refused > 0) text += fmt::format(", {} refused as it should be", report.refused);
   if (!report.ok()) text += fmt::format(", {} FAILED", report.failures.size());

@@ -24,8 +24,15 @@ TEST_P(Suites, Edges) { EXPECT_GT(run("edges").passed, 250); }
 TEST_P(Suites, Keys) { EXPECT_GT(run("keys").passed, 200); }
 TEST_P(Suites, Bits) { EXPECT_GT(run("bits").passed, 60); }
 
+class GradientSuites : public Suites {};
+
+TEST_P(GradientSuites, Edges) { EXPECT_GT(run("gradient edges").passed, 150); }
+TEST_P(GradientSuites, Bits) { EXPECT_GT(run("gradient bits").passed, 30); }
+
 INSTANTIATE_TEST_SUITE_P(Backends, Suites,
                          testing::Values(VOLLEY_BACKEND_REFERENCE, VOLLEY_BACKEND_CPU),
+                         [](const auto& test) { return volley_backend_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, GradientSuites, testing::Values(VOLLEY_BACKEND_REFERENCE),
                          [](const auto& test) { return volley_backend_name(test.param); });
 
 }  // namespace

@@ -26,7 +26,6 @@ double largest_difference(const HostTensor& a, const HostTensor& b) {
 TEST(Naive, AgreesWithTheReference) {
   Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE);
   scope.dtypes = {VOLLEY_F32};
-  scope.features &= ~core::kDropout;
   scope.max_pairs = 4000;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Instance instance = build(random_case(scope, seed));
@@ -41,7 +40,6 @@ TEST(Naive, AgreesWithTheReference) {
 TEST(Naive, AgreesWithTheReferenceOnFp8) {
   Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE);
   scope.dtypes = {VOLLEY_E4M3};
-  scope.features &= ~core::kDropout;
   scope.max_pairs = 4000;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Instance instance = build(random_case(scope, seed));
@@ -70,21 +68,12 @@ TEST(Naive, RoundsPOnceToTheInputsType) {
   EXPECT_EQ(naive.max_logit, 1);
 }
 
-Case random_backward(const Scope& scope, uint64_t seed) {
-  Case c = random_case(scope, seed);
-  c.op = VOLLEY_OP_BACKWARD;
-  c.out_dtype = 0;
-  c.lse_gradient = seed % 3 == 0;
-  return c;
-}
-
 TEST(Naive, GradientsAgreeWithTheReference) {
-  Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE);
+  Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE, VOLLEY_OP_BACKWARD);
   scope.dtypes = {VOLLEY_F32};
-  scope.features &= ~(core::kDropout | core::kPaged);
   scope.max_pairs = 1000;
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    Instance instance = build(random_backward(scope, seed));
+    Instance instance = build(random_case(scope, seed));
     const Answer forward = fill_forward(instance);
     ASSERT_TRUE(forward.ok()) << describe(instance.c) << ": " << forward.message << forward.broken;
     const Answer answer = run(instance, VOLLEY_BACKEND_REFERENCE);
@@ -104,13 +93,10 @@ TEST(Naive, GradientsAgreeWithTheReference) {
 
 // The reference rounds its gradients once: the rule must accept that in every dtype.
 TEST(Naive, GradientRuleAcceptsTheReference) {
-  Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE);
-  scope.dtypes = {VOLLEY_F32, VOLLEY_F16, VOLLEY_BF16};
-  scope.features &= ~(core::kDropout | core::kPaged);
+  Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE, VOLLEY_OP_BACKWARD);
   scope.max_pairs = 1000;
   for (uint64_t seed = 200; seed < 300; ++seed) {
-    Instance instance = build(random_backward(scope, seed));
-    ASSERT_TRUE(fill_forward(instance).ok());
+    Instance instance = build(random_case(scope, seed));
     const Verdict verdict = check_backward(instance, VOLLEY_BACKEND_REFERENCE);
     ASSERT_EQ(verdict.result, Result::kPassed) << describe(instance.c) << ": " << verdict.sentence;
   }
@@ -119,8 +105,8 @@ TEST(Naive, GradientRuleAcceptsTheReference) {
 TEST(Naive, ABackwardThatNobodyOffersIsRefused) {
   Case c;
   c.op = VOLLEY_OP_BACKWARD;
+  c.dtype = VOLLEY_E4M3;
   Instance instance = build(c);
-  ASSERT_TRUE(fill_forward(instance).ok());
   const Verdict verdict = check_backward(instance, VOLLEY_BACKEND_CPU);
   EXPECT_EQ(verdict.result, Result::kRefused) << verdict.sentence;
 }
