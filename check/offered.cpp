@@ -48,9 +48,7 @@ bool must_offer(int32_t backend, const Instance& instance) {
   }
   switch (backend) {
     case VOLLEY_BACKEND_REFERENCE: return true;
-    case VOLLEY_BACKEND_CPU:
-      return c.dtype != VOLLEY_E4M3 && c.dtype != VOLLEY_F64 && c.page == 0 &&
-             !has_score_options(c);
+    case VOLLEY_BACKEND_CPU: return c.dtype != VOLLEY_F64;
     case VOLLEY_BACKEND_SM90: return sm90_must_offer(instance);
     default: return false;
   }

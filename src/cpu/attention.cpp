@@ -67,8 +67,11 @@ Status plan_cpu(Plan* plan) {
     return not_offered(VOLLEY_REASON_SOFTCAP, "softcap is {}; cpu takes what fits fp32",
                        problem.softcap);
   }
-  if (const Tensor& sink = problem[Role::kSink]; sink.present && sink.dtype == VOLLEY_F64) {
-    return not_offered(VOLLEY_REASON_DTYPE, "sink is fp64; cpu takes fp32, fp16 and bf16");
+  for (const Role role : {Role::kSink, Role::kBias}) {
+    if (problem.has(role) && problem[role].dtype == VOLLEY_F64) {
+      return not_offered(VOLLEY_REASON_DTYPE, "{} is fp64; cpu takes fp32, fp16 and bf16",
+                         info(role).name);
+    }
   }
   Config& config = plan->config;
   VOLLEY_TRY(choose_kernel(&config.row));

@@ -15,11 +15,53 @@ namespace volley::core {
 inline constexpr int kTileRows = 128;
 inline constexpr int kTileKeys = 64;
 
-// Rows of k or v: element (j, c) is at base + j * row + c * column. In bytes.
+// What e4m3 rows count times: row r of a sequence, or of a page, has the scale at
+// base + r / block * stride. Strides are in bytes, here and below.
+struct Scales {
+  const char* base;  // NULL: 1
+  int32_t dtype;
+  int64_t block;
+  int64_t stride;
+  int64_t page;  // from page to page
+};
+
+// Rows of k or v: element (j, c) is at base + j * row + c * column; with pages, key j is row
+// j % page_rows of the page that lies at base + table[j / page_rows * table_stride] * page.
 struct SourceRows {
   const char* base;
   int64_t row;
   int64_t column;
+  int64_t page_rows;  // 0: not paged
+  const int32_t* table;
+  int64_t table_stride;  // in entries
+  int64_t page;
+  Scales scales;
+};
+
+// A value for each query row and key, bias or mask: that of key j is at row[r] + j * column.
+struct PairValues {
+  bool present;
+  int32_t dtype;
+  int64_t column;
+  const char* row[kTileRows];
+};
+
+// Minus slope[r] * |diagonal[r] - j|.
+struct Alibi {
+  bool present;
+  alignas(64) float slope[kTileRows];
+  int64_t diagonal[kTileRows];
+};
+
+// As dropout.h has it: a weight is kept, times `keep`, iff its word is at least the threshold.
+struct Dropout {
+  bool present;
+  uint32_t key[2];
+  uint32_t threshold;
+  float keep;
+  uint32_t sequence;
+  alignas(64) uint32_t query[kTileRows];
+  alignas(64) uint32_t head[kTileRows];
 };
 
 struct Tile {
@@ -32,6 +74,11 @@ struct Tile {
   SourceRows k;   // from the sequence's first key
   SourceRows v;
   int64_t q_column;  // bytes between elements of a row of q
+  float q_scale[kTileRows];
+  PairValues bias;  // added to the logits
+  PairValues mask;  // 0: not seen
+  Alibi alibi;
+  Dropout dropout;
 
   // Row r of the tile reads q[r] and sees the keys [first[r], last[r]). No row sees any key outside
   // [begin, end), and none of those is read.

@@ -16,6 +16,7 @@
 namespace volley::core {
 
 struct TilePlace {
+  int64_t number = 0;  // of the sequence
   Sequence sequence;
   int64_t key_head = 0;
   int64_t first_row = 0;
@@ -42,6 +43,13 @@ class Work {
 
  private:
   Sequence sequence(int64_t n) const;
+  int used_rows(const TilePlace& place) const;
+  SourceRows keys_of(Role role, const TilePlace& place) const;
+  void fill_rows(const TilePlace& place, Tile* tile) const;
+  void fill_sink(const TilePlace& place, Tile* tile) const;
+  void fill_pairs(const TilePlace& place, Role role, PairValues* pairs) const;
+  void fill_alibi(const TilePlace& place, Tile* tile) const;
+  void fill_dropout(const TilePlace& place, Tile* tile) const;
   int64_t tiles_per_head(const Sequence& s) const;
 
   const Problem& problem_;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel of the CPU backend: FlashAttention's loop over key tiles for one tile of queries.
-// Included by one .cpp per instruction set. Reading order: this file, pack, product, softmax, math.
+// Included by one .cpp per instruction set. Reading order: this file, pack, product, logits,
+// softmax, math, dropout.
 //
 // Key tiles begin at multiples of kTileKeys from the sequence's first key, and a key tile that a
 // row does not see leaves its sums as they are: a row's result depends on nothing but its own
 // inputs.
 #pragma once
 
+#include "cpu/kernel/dropout.inc.h"
 #include "cpu/kernel/kernel.h"
+#include "cpu/kernel/logits.inc.h"
 #include "cpu/kernel/pack.inc.h"
 #include "cpu/kernel/product.inc.h"
 #include "cpu/kernel/softmax.inc.h"
@@ -19,15 +22,15 @@ namespace {
 // The weight 0 of an unseen key would still make NaN of a NaN or infinite value, so such values are
 // packed as 0 and added here, to the rows that do see them. Rare, hence plain.
 template <class Element>
-void add_special_values(const Tile& tile, const Visible& visible, int64_t key, int keys) {
+void add_special_values(const Tile& tile, const float* unseen, int64_t key, int keys) {
   for (int j = 0; j < keys; ++j) {
-    const char* v = tile.v.base + (key + j) * tile.v.row;
+    const Row row = row_at<Element>(tile.v, key + j);
     for (int64_t c = 0; c < tile.dv; ++c) {
-      const Vec value = load_elements<Element>(v + c * tile.v.column, tile.v.column, 1);
+      const Vec value = load_row<Element>(row, tile.v.column, c, 1);
       if (hn::AllFalse(kFloats, not_finite(value))) continue;
       const float special = hn::GetLane(value);
       for (int r = 0; r < tile.rows; ++r) {
-        if (j < visible.first[r] || j >= visible.last[r]) continue;
+        if (unseen[j * kTileRows + r] != 0) continue;
         tile.o[r * tile.v_stride + c] += tile.p[j * kTileRows + r] * special;
       }
     }
@@ -43,6 +46,7 @@ void attend_as(Tile* tile) {
 
   Visible visible;
   alignas(64) float alpha[kTileRows] = {};
+  alignas(64) float unseen[kTileKeys * kTileRows];  // filled where v is not finite
   for (int64_t key = tile->begin - tile->begin % kTileKeys; key < tile->end; key += kTileKeys) {
     const int64_t left = tile->end - key;
     const int keys = left < kTileKeys ? static_cast<int>(left) : kTileKeys;
@@ -52,9 +56,11 @@ void attend_as(Tile* tile) {
         pack_rows<Element, true>(tile->v, key, keys, tile->dv, tile->v_stride, tile->v_packed);
     set_visible(*tile, key, keys, packed, &visible);
     score(*tile, packed);
-    softmax(tile, visible, packed, alpha);
+    logits(*tile, visible, key, packed);
+    softmax(tile, visible, packed, alpha, finite ? nullptr : unseen);
+    if (tile->dropout.present) drop(*tile, key, packed);
     accumulate(*tile, alpha, packed);
-    if (!finite) add_special_values<Element>(*tile, visible, key, keys);
+    if (!finite) add_special_values<Element>(*tile, unseen, key, keys);
   }
 }
 
@@ -62,6 +68,7 @@ void attend(Tile* tile) {
   switch (tile->dtype) {
     case VOLLEY_F32: return attend_as<F32>(tile);
     case VOLLEY_F16: return attend_as<F16>(tile);
+    case VOLLEY_E4M3: return attend_as<E4m3>(tile);
     default: return attend_as<Bf16>(tile);
   }
 }
