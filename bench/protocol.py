@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a time is taken on a GPU: the two protocols, as docs/tuning.md names them.
+"""How a time is taken: the protocols, as docs/tuning.md names them.
 
-The card lowers its clock under load, so contestants take turns, and each measures only after it has
-warmed the card itself. Launches are replayed from CUDA graphs: no host time is in a number.
+On a GPU (sustained, burst): the card lowers its clock under load, so contestants take turns, and
+each measures only after it has warmed the card itself. Launches are replayed from CUDA graphs: no
+host time is in a number. On the CPU (wall): whole calls, contestants in turn.
 """
 import statistics
 import time
@@ -87,3 +88,20 @@ def burst(contestants, repeats=12, idle_ms=15, spin_cycles=4_000_000):
             torch.cuda.synchronize()
             times[name].append(begin.elapsed_time(end))
     return {name: _row(times[name], []) for name in graphs}
+
+
+def wall(contestants, rounds=3, warm_ms=60, repeats=5):
+    """{name: call} -> {name: row}. A round is 60 ms or one call of a contestant to warm up, then its
+    timed calls."""
+    times = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, call in contestants.items():
+            stop = time.perf_counter() + warm_ms / 1000
+            call()
+            while time.perf_counter() < stop:
+                call()
+            for _ in range(repeats):
+                begin = time.perf_counter()
+                call()
+                times[name].append((time.perf_counter() - begin) * 1000)
+    return {name: _row(times[name], []) for name in contestants}

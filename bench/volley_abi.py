@@ -5,9 +5,11 @@ Field names and their order are those of volley.h; tests/scripts/bench_abi_test.
 attention through it and would see a field that slipped.
 """
 import ctypes
+import json
 from ctypes import POINTER, byref, c_char, c_double, c_int32, c_int64, c_uint64, c_void_p
 
 FORWARD = 0
+JSON = 1
 CPU, CUDA = 1, 2
 F32, F16, BF16 = 0x012002, 0x011002, 0x011004
 BACKENDS = {"auto": 0, "reference": 1, "cpu": 2, "sm80": 3, "sm90": 4}
@@ -54,6 +56,14 @@ class VolleyError(Exception):
     """What a call answered: one sentence."""
 
 
+def _described(call, *arguments):
+    """The JSON that a describing function of the C ABI writes."""
+    size = call(*arguments, JSON, None, 0) + 1
+    text = ctypes.create_string_buffer(size)
+    call(*arguments, JSON, text, size)
+    return json.loads(text.value)
+
+
 class Library:
     def __init__(self, path):
         self.c = ctypes.CDLL(path)
@@ -65,11 +75,18 @@ class Library:
         self.c.volley_plan_destroy.argtypes = [c_void_p]
         self.c.volley_problem_init_sized.argtypes = [POINTER(Problem), c_uint64]
         self.c.volley_buffers_init_sized.argtypes = [POINTER(Buffers), c_uint64]
+        self.c.volley_doctor.restype = c_uint64
+        self.c.volley_doctor.argtypes = [c_int32, c_void_p, c_uint64]
+        self.c.volley_plan_describe.restype = c_uint64
+        self.c.volley_plan_describe.argtypes = [c_void_p, c_int32, c_void_p, c_uint64]
         self.c.volley_run.argtypes = [c_void_p, POINTER(Buffers), c_void_p, c_uint64, c_void_p,
                                       POINTER(Error)]
 
     def version(self):
         return self.c.volley_version().decode()
+
+    def doctor(self):
+        return _described(self.c.volley_doctor)
 
     def plan(self, q, k, v, o, lse=None, backend="auto", **options):
         return Plan(self, {"q": q, "k": k, "v": v, "o": o, "lse": lse}, backend, options)
@@ -102,6 +119,9 @@ class Plan:
     def run(self, workspace=None, stream=None):
         self._check(self.c.volley_run(self.handle, byref(self.buffers), workspace,
                                       self.workspace_size, stream, byref(self.error)))
+
+    def describe(self):
+        return _described(self.c.volley_plan_describe, self.handle)
 
     def _check(self, status):
         if status != 0:
