@@ -91,8 +91,8 @@ def burst(contestants, repeats=12, idle_ms=15, spin_cycles=4_000_000):
 
 
 def wall(contestants, rounds=3, warm_ms=60, repeats=5):
-    """{name: call} -> {name: row}. A round is 60 ms or one call of a contestant to warm up, then its
-    timed calls."""
+    """{name: call} -> {name: row}. A round is 60 ms, or one call, of a contestant to warm up, then
+    its timed calls."""
     times = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, call in contestants.items():

@@ -201,7 +201,7 @@ void make_scores(Instance& instance) {
     }
   }
   if (!c.bias.empty()) {  // one in twenty hides its key
-    instance[Role::kBias] = pairwise(c, VOLLEY_F32, c.bias);
+    instance[Role::kBias] = pairwise(c, c.bias_dtype, c.bias);
     fill_flat(instance[Role::kBias], stream(Role::kBias),
               [](Random& random) { return random.chance(0.05) ? -INFINITY : random.normal(); });
   }
@@ -228,12 +228,17 @@ void make_scores(Instance& instance) {
 void make_descales(Instance& instance) {
   const Case& c = instance.c;
   if (!c.descale) return;
-  const int64_t q_blocks = (max_sq(c) + 127) / 128;
-  const int64_t k_blocks = ((c.page > 0 ? c.page : max_sk(c)) + 127) / 128;
+  volley_problem& options = instance.options;
+  options.q_scale_block = options.k_scale_block = c.scale_block;
+  options.v_scale_block = 2 * c.scale_block;
+  const int64_t k_rows = c.page > 0 ? c.page : max_sk(c);
   const int64_t k_outer = c.page > 0 ? instance[Role::kK].shape()[0] : c.b;
-  instance[Role::kQDescale] = HostTensor(VOLLEY_F32, {c.b, c.hk, q_blocks});
-  instance[Role::kKDescale] = HostTensor(VOLLEY_F32, {k_outer, c.hk, k_blocks});
-  instance[Role::kVDescale] = HostTensor(VOLLEY_F32, {k_outer, c.hk, k_blocks});
+  const auto scales = [&](int64_t outer, int64_t rows, int64_t block) {
+    return HostTensor(c.scale_dtype, {outer, c.hk, (rows + block - 1) / block});
+  };
+  instance[Role::kQDescale] = scales(c.b, max_sq(c), c.scale_block);
+  instance[Role::kKDescale] = scales(k_outer, k_rows, c.scale_block);
+  instance[Role::kVDescale] = scales(k_outer, k_rows, 2 * c.scale_block);
   for (const Role role : {Role::kQDescale, Role::kKDescale, Role::kVDescale}) {
     fill_flat(instance[role], Random{c.seed, key(role)},
               [](Random& random) { return random.uniform(0.5, 2); });

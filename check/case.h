@@ -72,13 +72,16 @@ struct Case {
   bool sink = false;
   bool alibi = false;
   bool descale = false;
+  int32_t scale_dtype = VOLLEY_F32;
+  int32_t scale_block = 128;  // of q and k; v's blocks have twice as many rows
   bool lse = true;
   bool lse_gradient = false;
   bool accumulate = false;         // the backward adds to what the gradients hold: start_values()
   bool optional_gradients = true;  // dbias and dsink, where there is a bias or a sink
   int32_t grad_dtype = 0;          // of dq, dk and dv; 0: the inputs'
-  std::string bias;                // the axes along which it varies, of "bhqk"; empty: none
-  std::string mask;                // the same
+  int32_t bias_dtype = VOLLEY_F32;
+  std::string bias;  // the axes along which it varies, of "bhqk"; empty: none
+  std::string mask;  // the same
 
   Layout q_layout = Layout::kRows;
   Layout k_layout = Layout::kRows;

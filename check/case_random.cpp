@@ -76,7 +76,7 @@ void draw_lengths(Draw& draw, Case& c) {
   }
   if (c.b == 0) return;
   if (c.cu_k.empty() && draw.feature(core::kPaged, 0.2)) {
-    constexpr std::array<int64_t, 4> kPages{1, 16, 64, 48};
+    constexpr std::array<int64_t, 6> kPages{1, 16, 64, 48, 5, 100};
     c.page = draw.random.pick(kPages);
     for (int64_t n = 0; n < c.b; ++n) {
       c.used_k.push_back(static_cast<int32_t>(draw.random.integer(0, c.sk)));
@@ -111,7 +111,14 @@ void draw_scores(Draw& draw, Case& c) {
   if (draw.feature(core::kBias, 0.15)) c.bias = draw.random.pick(kAxes);
   if (draw.feature(core::kMask, 0.15)) c.mask = draw.random.pick(kAxes);
   if (draw.feature(core::kDropout, 0.1)) c.dropout_p = draw.random.uniform(0.05, 0.6);
+  const bool halves = c.dtype == VOLLEY_F16 || c.dtype == VOLLEY_BF16;
+  if (halves && draw.random.chance(0.5)) c.bias_dtype = c.dtype;
   c.descale = c.dtype == VOLLEY_E4M3 && draw.feature(core::kDescale, 0.6);
+  if (c.descale) {
+    constexpr std::array<int32_t, 5> kBlocks{128, 128, 64, 7, 1};
+    c.scale_block = draw.random.pick(kBlocks);
+    if (draw.random.chance(0.3)) c.scale_dtype = VOLLEY_E8M0;
+  }
   if (c.dtype != VOLLEY_F32 && draw.feature(core::kF32Output, 0.15)) c.out_dtype = VOLLEY_F32;
   c.lse = !draw.random.chance(0.15);
 }
@@ -202,9 +209,9 @@ std::string describe(const Case& c) {
   add(c.dropout_p != 0, fmt::format("dropout={:.4g}", c.dropout_p));
   add(c.sink, "sink");
   add(c.alibi, "alibi");
-  add(!c.bias.empty(), "bias=" + c.bias);
+  add(!c.bias.empty(), fmt::format("bias={} {}", c.bias, volley_dtype_name(c.bias_dtype)));
   add(!c.mask.empty(), "mask=" + c.mask);
-  add(c.descale, "descale");
+  add(c.descale, fmt::format("descale={},{}", volley_dtype_name(c.scale_dtype), c.scale_block));
   add(!c.lse, "no lse");
   add(c.lse_gradient, "dlse");
   add(c.accumulate, "accumulate");

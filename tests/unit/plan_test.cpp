@@ -118,17 +118,17 @@ TEST(Plan, TheCpuTakesWhatItOffersAndTheReferenceTheRest) {
   EXPECT_EQ(plan.backend, VOLLEY_BACKEND_CPU);
   EXPECT_TRUE(plan.passed_over.empty());
 
-  builder.set(Role::kBias, contiguous(VOLLEY_F32, {1, 1, 5, 7}));
+  builder.options.num_splits = 2;
   ASSERT_TRUE(plan_for(builder, "", &plan).ok());
   EXPECT_EQ(plan.backend, VOLLEY_BACKEND_REFERENCE);
   ASSERT_EQ(plan.passed_over.size(), 1u);
   EXPECT_EQ(plan.passed_over[0].backend, VOLLEY_BACKEND_CPU);
-  EXPECT_EQ(plan.passed_over[0].reason, VOLLEY_REASON_BIAS);
+  EXPECT_EQ(plan.passed_over[0].reason, VOLLEY_REASON_SPLITS);
 
   builder.options.backend = VOLLEY_BACKEND_CPU;
   const Status forced = plan_for(builder, "", &plan);
   EXPECT_EQ(forced.code, VOLLEY_NOT_OFFERED);
-  EXPECT_EQ(forced.reason, VOLLEY_REASON_BIAS);
+  EXPECT_EQ(forced.reason, VOLLEY_REASON_SPLITS);
 }
 
 TEST(Plan, TheOptionBeatsTheEnvironment) {
@@ -186,13 +186,13 @@ TEST(Plan, MaxSmsBoundsTheGrid) {
 TEST(Plan, JsonSaysWhatTheTextSays) {
   ProblemBuilder builder = ProblemBuilder::plain();
   builder.options.causal = 1;
-  builder.set(Role::kMask, contiguous(VOLLEY_BOOL, {1, 1, 5, 7}));
+  builder.options.num_splits = 2;
   Plan plan;
   ASSERT_TRUE(plan_for(builder, "", &plan).ok());
   const auto json = nlohmann::json::parse(plan_json(plan));
   EXPECT_EQ(json["backend"], "reference");
   EXPECT_EQ(json["problem"]["mask"], "causal (bottom-right)");
-  EXPECT_EQ(json["passed_over"][0]["reason"], "mask");
+  EXPECT_EQ(json["passed_over"][0]["reason"], "splits");
   const std::string text = plan_text(plan);
   EXPECT_NE(text.find("passed over  cpu: "), std::string::npos) << text;
   EXPECT_EQ(plan_line(plan).find('\n'), std::string::npos);
