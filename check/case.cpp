@@ -229,16 +229,15 @@ void make_descales(Instance& instance) {
   const Case& c = instance.c;
   if (!c.descale) return;
   volley_problem& options = instance.options;
-  options.q_scale_block = options.k_scale_block = c.scale_block;
-  options.v_scale_block = 2 * c.scale_block;
+  options.q_scale_block = options.k_scale_block = options.v_scale_block = c.scale_block;
   const int64_t k_rows = c.page > 0 ? c.page : max_sk(c);
   const int64_t k_outer = c.page > 0 ? instance[Role::kK].shape()[0] : c.b;
-  const auto scales = [&](int64_t outer, int64_t rows, int64_t block) {
-    return HostTensor(c.scale_dtype, {outer, c.hk, (rows + block - 1) / block});
+  const auto scales = [&](int64_t outer, int64_t rows) {
+    return HostTensor(c.scale_dtype, {outer, c.hk, (rows + c.scale_block - 1) / c.scale_block});
   };
-  instance[Role::kQDescale] = scales(c.b, max_sq(c), c.scale_block);
-  instance[Role::kKDescale] = scales(k_outer, k_rows, c.scale_block);
-  instance[Role::kVDescale] = scales(k_outer, k_rows, 2 * c.scale_block);
+  instance[Role::kQDescale] = scales(c.b, max_sq(c));
+  instance[Role::kKDescale] = scales(k_outer, k_rows);
+  instance[Role::kVDescale] = scales(k_outer, k_rows);
   for (const Role role : {Role::kQDescale, Role::kKDescale, Role::kVDescale}) {
     fill_flat(instance[role], Random{c.seed, key(role)},
               [](Random& random) { return random.uniform(0.5, 2); });

@@ -73,7 +73,7 @@ struct Case {
   bool alibi = false;
   bool descale = false;
   int32_t scale_dtype = VOLLEY_F32;
-  int32_t scale_block = 128;  // of q and k; v's blocks have twice as many rows
+  int32_t scale_block = 128;
   bool lse = true;
   bool lse_gradient = false;
   bool accumulate = false;         // the backward adds to what the gradients hold: start_values()

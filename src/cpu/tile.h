@@ -2,7 +2,7 @@
 //
 // Tile: the unit of work of the CPU backend, and all that a kernel is told. A tile is up to
 // kTileRows query rows that share one key head; rows of several query heads of a GQA group lie in
-// one tile, so that keys and values are unpacked once for all of them. attention.cpp fills tiles,
+// one tile, so that keys and values are unpacked once for all of them. work.cpp fills tiles,
 // kernel/attend.inc.h computes them. Plain data only: this file is compiled for several CPUs.
 #pragma once
 
@@ -67,30 +67,31 @@ struct Dropout {
 struct Tile {
   // Inputs. `dtype` is that of q, k and v.
   int32_t dtype;
-  int64_t d;
-  int64_t dv;
+  int32_t rows;
   float scale;
   float softcap;  // 0: none
-  SourceRows k;   // from the sequence's first key
+  int64_t d;
+  int64_t dv;
+  SourceRows k;  // from the sequence's first key
   SourceRows v;
+
+  // Row r of the tile reads q[r] and sees the keys [first[r], last[r]). No row sees any key outside
+  // [begin, end), and none of those is read.
   int64_t q_column;  // bytes between elements of a row of q
+  int64_t begin;
+  int64_t end;
+  const char* q[kTileRows];
   float q_scale[kTileRows];
+  int64_t first[kTileRows];
+  int64_t last[kTileRows];
+
   PairValues bias;  // added to the logits
   PairValues mask;  // 0: not seen
   Alibi alibi;
   Dropout dropout;
 
-  // Row r of the tile reads q[r] and sees the keys [first[r], last[r]). No row sees any key outside
-  // [begin, end), and none of those is read.
-  int32_t rows;
-  const char* q[kTileRows];
-  int64_t first[kTileRows];
-  int64_t last[kTileRows];
-  int64_t begin;
-  int64_t end;
-
   // The online softmax: m is the largest logit so far, l = sum of exp(logit - m), o = sum of
-  // exp(logit - m) * v. attention.cpp sets m and l to what the sink alone gives.
+  // exp(logit - m) * v. work.cpp sets m and l to what the sink alone gives.
   alignas(64) float m[kTileRows];
   alignas(64) float l[kTileRows];
   float* o;  // (rows, v_stride)
