@@ -22,6 +22,7 @@ void add_attend(CLI::App& app, Action* action);
 void add_plan(CLI::App& app, Action* action);
 void add_doctor(CLI::App& app, Action* action);
 void add_check(CLI::App& app, Action* action);
+void add_bench(CLI::App& app, Action* action);
 
 // A check whose conditions the help page need not repeat: the text beside the flag says them.
 inline CLI::Validator unsaid(CLI::Validator validator) { return validator.description(""); }

@@ -114,6 +114,7 @@ void Geometry::add_scores() {
   if (f.sink) add(Role::kSink, VOLLEY_F32, {f.hq});
   if (f.alibi) add(Role::kAlibiSlopes, VOLLEY_F32, {f.hq});
   if (f.bias) add(Role::kBias, VOLLEY_F32, {1, f.hq, f.sq, f.sk});
+  if (f.dropout) add(Role::kDropoutSeed, VOLLEY_I64, {1});
   if (f.mask) add(Role::kMask, VOLLEY_BOOL, {1, 1, f.sq, f.sk});
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Geometry: the tensors of a call described by numbers alone, without data, for `volley plan`.
+// Geometry: the tensors of a call described by numbers alone, without data, for `volley plan` and
+// `volley bench`.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace volley::cli {
 
-// What `volley plan` takes. -1: as its partner (sk as sq, hk as hq, dv as d).
+// -1: as its partner (sk as sq, hk as hq, dv as d).
 struct GeometryFlags {
   std::string dtype = "bf16";
   std::string o_dtype;  // empty: as dtype, bf16 for e4m3
@@ -35,6 +36,7 @@ struct GeometryFlags {
   bool alibi = false;
   bool mask = false;
   bool descale = false;
+  bool dropout = false;
 };
 
 // tensors holds what the problem's pointers point to: keep it where it is.
@@ -45,6 +47,8 @@ struct Geometry {
   Geometry(const GeometryFlags& flags, int32_t device_type);
   Geometry(const Geometry&) = delete;
   Geometry& operator=(const Geometry&) = delete;
+
+  const GeometryFlags& flags() const { return flags_; }  // without -1
 
  private:
   using Shape = std::initializer_list<int64_t>;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The command `volley`. Each subcommand is a file of its own (attend.cpp, plan.cpp, doctor.cpp,
-// check.cpp) that adds its flags and hands back an action; here it is called, and whatever goes
-// wrong becomes one sentence on stderr and an exit code (error.h).
+// check.cpp, bench.cpp) that adds its flags and hands back an action; here it is called, and
+// whatever goes wrong becomes one sentence on stderr and an exit code (error.h).
 #include <algorithm>
 #include <csignal>
 #include <new>
@@ -19,6 +19,7 @@ constexpr const char* kFooter =
     "  volley plan --dtype bf16 --sq 4096 --hq 32 --hk 8 --d 128 --causal --device h200\n"
     "  volley doctor\n"
     "  volley check --quick\n"
+    "  volley bench --sq 4096 --causal\n"
     "\n"
     "`volley COMMAND --help` explains a command and its exit status.";
 
@@ -74,6 +75,7 @@ int parse_and_run(int argc, char** argv) {
   add_plan(app, &action);
   add_doctor(app, &action);
   add_check(app, &action);
+  add_bench(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion& version) {

@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "call.h"
-#include "device_memory.h"
+#include "device_tensors.h"
 #include "progress.h"
 
 namespace volley::cli {
@@ -44,24 +44,12 @@ Measurement measure(const Run& run) {
   return {static_cast<int>(seconds.size()), *middle, 0};
 }
 
-HostTensor make_workspace(const volley_plan* plan) {
-  const auto bytes = static_cast<int64_t>(volley_plan_workspace_size(plan));
-  return {VOLLEY_F64, {(bytes + 7) / 8}};  // HostTensor aligns to what a workspace wants
-}
-
 void run_once(const volley_plan* plan, const volley_buffers& buffers, void* workspace) {
   volley_error error{};
   const uint64_t size = volley_plan_workspace_size(plan);
   if (volley_run(plan, &buffers, workspace, size, nullptr, &error) != VOLLEY_OK) {
     throw_error(error);
   }
-}
-
-volley_buffers buffers_of(const volley_problem& problem) {
-  volley_buffers buffers;
-  volley_error error{};
-  if (volley_buffers_from_problem(&problem, &buffers, &error) != VOLLEY_OK) throw_error(error);
-  return buffers;
 }
 
 Measurement run_on_host(const volley_plan* plan, const Request& request) {
@@ -71,25 +59,9 @@ Measurement run_on_host(const volley_plan* plan, const Request& request) {
   return measure([&] { run_once(plan, buffers, workspace.data()); });
 }
 
-DeviceCopy upload(const HostTensor& tensor, const char* name) {
-  DeviceCopy copy(tensor);
-  if (copy.view() == nullptr) failure("the GPU has no memory for {}", name);
-  return copy;
-}
-
 Measurement run_on_gpu(const volley_plan* plan, Request* request) {
-  std::string why;
-  if (!check::gpu_available(&why)) failure("{}", why);
-  volley_problem problem = request->instance.problem();
-  std::array<DeviceCopy, core::kRoleCount> copies;
-  for (const core::RoleInfo& role : core::kRoles) {
-    const HostTensor& tensor = request->instance[role.role];
-    if (!tensor.present()) continue;
-    DeviceCopy& copy = copies[static_cast<size_t>(role.role)] = upload(tensor, role.name);
-    auto* field = reinterpret_cast<char*>(&problem) + role.problem_offset;
-    *reinterpret_cast<const volley_tensor**>(field) = copy.view();
-  }
-  const volley_buffers buffers = buffers_of(problem);
+  const DeviceTensors tensors(request->instance.tensors);
+  const volley_buffers buffers = buffers_of(tensors.problem(request->instance.options));
   const DeviceCopy workspace = upload(make_workspace(plan), "the workspace");
   const Progress progress("running");
   const Measurement result = measure([&] {
@@ -99,7 +71,7 @@ Measurement run_on_gpu(const volley_plan* plan, Request* request) {
     }
   });
   for (const Role role : {Role::kO, Role::kLse}) {
-    copies[static_cast<size_t>(role)].download(&request->instance[role]);
+    tensors.download(role, &request->instance[role]);
   }
   return result;
 }

@@ -5,47 +5,21 @@
 #include <memory>
 
 #include "call.h"
-#include "flags.h"
-#include "geometry.h"
 #include "print.h"
+#include "problem_flags.h"
 
 namespace volley::cli {
 namespace {
 
 struct PlanFlags {
-  GeometryFlags geometry;
-  ScoreFlags score;
-  volley_problem options;  // only the fields that flags set directly
+  ProblemFlags problem;
   std::string device;
   bool json = false;
 };
 
-// Options that are plain numbers go from the flags' problem to the real one.
-void copy_options(const volley_problem& from, volley_problem* to) {
-  to->backend = from.backend;
-  to->dropout_p = from.dropout_p;
-  to->precision = from.precision;
-  to->accuracy = from.accuracy;
-  to->deterministic = from.deterministic;
-  to->batch_invariant = from.batch_invariant;
-  to->num_splits = from.num_splits;
-  to->split_size = from.split_size;
-  to->max_sms = from.max_sms;
-  to->num_threads = from.num_threads;
-}
-
 PlanHandle plan_on(const PlanFlags& flags, const std::string& device, volley_error* error) {
-  const bool cpu = device == "cpu";
-  Geometry geometry(flags.geometry, cpu ? VOLLEY_DEVICE_CPU : VOLLEY_DEVICE_CUDA);
-  copy_options(flags.options, &geometry.problem);
-  apply(flags.score, &geometry.problem);
-  volley_tensor seed{};
-  if (flags.options.dropout_p > 0) {
-    seed = {.dtype = VOLLEY_I64, .ndim = 1, .shape = {1}, .stride = {1}};
-    seed.device_type = geometry.tensors[0].device_type;
-    geometry.problem.dropout_seed = &seed;
-  }
-  return try_plan(geometry.problem, device, error);
+  const int32_t type = device == "cpu" ? VOLLEY_DEVICE_CPU : VOLLEY_DEVICE_CUDA;
+  return try_plan(make_geometry(flags.problem, type)->problem, device, error);
 }
 
 ExitCode plan(const PlanFlags& flags) {
@@ -57,68 +31,6 @@ ExitCode plan(const PlanFlags& flags) {
   if (plan == nullptr) throw_error(error);
   print(describe(plan.get(), flags.json ? VOLLEY_FORMAT_JSON : VOLLEY_FORMAT_TEXT));
   return kExitOk;
-}
-
-void add_geometry_flags(CLI::App& app, GeometryFlags* flags) {
-  const char* group = "Geometry";
-  const auto number = [&](const char* name, int64_t* value, const char* help) {
-    app.add_option(name, *value, help)->check(not_negative())->type_name("N")->group(group);
-  };
-  app.add_option("--dtype", flags->dtype, "bf16 (default), fp16, e4m3, fp32 or fp64")
-      ->type_name("NAME")
-      ->group(group);
-  app.add_option("--o-dtype", flags->o_dtype, "Of the output (default: as the inputs)")
-      ->type_name("NAME")
-      ->group(group);
-  number("--b", &flags->b, "Sequences (default 1)");
-  number("--sq", &flags->sq, "Query length (default 4096)");
-  number("--sk", &flags->sk, "Key length (default: sq)");
-  number("--hq", &flags->hq, "Query heads (default 16)");
-  number("--hk", &flags->hk, "Key heads (default: hq)");
-  number("--d", &flags->d, "Head dim of q and k (default 128)");
-  number("--dv", &flags->dv, "Head dim of v and o (default: d)");
-  number("--page", &flags->page, "Paged keys and values, N rows a page");
-  number("--row-padding", &flags->padding, "Elements between the rows of q, k, v and o");
-  number("--misaligned", &flags->alignment, "Bytes that base addresses are aligned to");
-  app.add_flag("--varlen", flags->varlen, "Packed sequences, cu_seqlens")->group(group);
-  app.add_flag("--used-lengths", flags->used_lengths, "seqused_q and seqused_k")->group(group);
-  app.add_flag("--backward", flags->backward, "The backward pass")->group(group);
-}
-
-void add_option_flags(CLI::App& app, PlanFlags* flags) {
-  const char* group = "Options";
-  GeometryFlags& geometry = flags->geometry;
-  volley_problem& options = flags->options;
-  app.add_flag("--sink", geometry.sink, "A learnable sink")->group(group);
-  app.add_flag("--bias", geometry.bias, "An additive bias")->group(group);
-  app.add_flag("--alibi", geometry.alibi, "ALiBi slopes")->group(group);
-  app.add_flag("--mask", geometry.mask, "A boolean mask")->group(group);
-  app.add_flag("--descale", geometry.descale, "Scales of q, k and v")->group(group);
-  app.add_option("--dropout", options.dropout_p, "Probability that a weight is dropped")
-      ->type_name("P")
-      ->group(group);
-  const auto number = [&](const char* name, auto* value, const char* help) {
-    app.add_option(name, *value, help)->check(not_negative())->type_name("N")->group(group);
-  };
-  number("--splits", &options.num_splits, "Splits of the keys");
-  number("--split-size", &options.split_size, "Keys a split");
-  number("--max-sms", &options.max_sms, "Use at most N multiprocessors");
-  number("--threads", &options.num_threads, "Of the CPU backends (default: all cores)");
-  app.add_flag("--deterministic", options.deterministic, "Equal bits in every run")->group(group);
-  app.add_flag("--batch-invariant", options.batch_invariant, "Bits that no neighbour changes")
-      ->group(group);
-  const std::map<std::string, int32_t> precisions = {{"default", VOLLEY_PRECISION_DEFAULT},
-                                                     {"fp8", VOLLEY_PRECISION_FP8},
-                                                     {"mixed", VOLLEY_PRECISION_MIXED},
-                                                     {"int8_qk", VOLLEY_PRECISION_INT8_QK}};
-  app.add_option_function<std::string>(
-         "--precision",
-         [=](const std::string& name) { flags->options.precision = precisions.at(name); },
-         "default, fp8, mixed or int8_qk")
-      ->check(unsaid(CLI::IsMember(precisions)))
-      ->type_name("NAME")
-      ->group(group);
-  app.add_flag("--fast", options.accuracy, "Fast rather than accurate")->group(group);
 }
 
 constexpr const char* kFooter =
@@ -136,11 +48,7 @@ void add_plan(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand("plan", "Say what would run for a geometry, and why");
   command->footer(kFooter);
   auto flags = std::make_shared<PlanFlags>();
-  volley_problem_init(&flags->options);
-  add_geometry_flags(*command, &flags->geometry);
-  add_score_flags(*command, &flags->score);
-  add_option_flags(*command, flags.get());
-  add_backend_flag(*command, &flags->options.backend);
+  add_problem_flags(*command, &flags->problem);
   command
       ->add_option("--device", flags->device,
                    "cpu, cuda:N, or a profile: h200, h100, a100, l40s (default: this machine's)")

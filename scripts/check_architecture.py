@@ -43,6 +43,8 @@ ARROWS = {
     # lengths and tables.
     "check": ["check", "include/volley", "src/dtype.h", "src/roles.h", "src/offers.h"],
     "cli": ["cli", "check", "include/volley", "src/dtype.h", "src/roles.h", "src/cpu/contents.h"],
+    # An empty kernel with the parameters of a forward, for `volley bench`.
+    "cli/gpu_kernels.cu": ["cli", "src/cuda/params.h"],
     "examples": ["include/volley"],
 }
 SEARCH_PATH = ["src", "check", "cli", "include"]  # like the build's -I

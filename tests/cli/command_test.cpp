@@ -22,7 +22,7 @@ TEST(Command, HelpHasExamplesAndExitCodes) {
   const Outcome all = volley({"--help"});
   EXPECT_EQ(all.code, 0);
   EXPECT_EQ(all.err, "");
-  for (const std::string command : {"attend", "plan", "doctor", "check"}) {
+  for (const std::string command : {"attend", "plan", "doctor", "check", "bench"}) {
     EXPECT_TRUE(contains(all.out, "\n  " + command)) << all.out;
     const Outcome one = volley({command, "--help"});
     EXPECT_EQ(one.code, 0);
