@@ -2,90 +2,56 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Times Volley's forward beside its peers in one process and writes a record.
 
-    bench/compare.py --library LIBVOLLEY_SO --facts FACTS_JSON --out forward.json [--quick]
+    bench/compare.py --library LIBVOLLEY_SO --facts FACTS_JSON --out PART.json
+                     [--only TEXT]... [--part I/N] [--peers fa3,fa4,cudnn,fa2]
 
-Needs torch with CUDA; the peers are torch's own cuDNN and FlashAttention-2, and FlashAttention-3
-where the package fa3-fwd is installed. Volley is called through its C ABI on torch's memory and
-stream. Every output is compared with a reference before it is timed; a wrong or refused one becomes
-an error row. FACTS_JSON (of scripts/gpu_check.sh) has `machine` and `source`. The fields of a row
-and the protocols: docs/tuning.md.
+Needs torch with CUDA; the peers are torch's own cuDNN and FlashAttention-2, and where they are
+installed FlashAttention-3 (fa3-fwd) and FlashAttention-4 (flash-attn-4). Every output is compared
+with a reference before it is timed; a wrong or refused one becomes an error row. A cell is called
+"bf16 d 64 causal s 512"; --only takes those that hold TEXT, --part one of N equal shares, so that
+no process runs for long: bench/merge.py makes one record of the parts. FACTS_JSON (of
+scripts/gpu_check.sh) has `machine` and `source`. Fields and protocols: docs/tuning.md.
 """
 import argparse
-import importlib.metadata
 import json
 import math
 import time
 
 import torch
-import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import contestants
 import protocol
 import volley_abi
 
-try:
-    import fa3_fwd_interface as fa3
-except ImportError:
-    fa3 = None
-
 TOKENS = 16384  # b * sq, the same work for the card in every cell
 WIDTH = 2048    # hq * d
-PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "fa2": SDPBackend.FLASH_ATTENTION}
+LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+KINDS = [("bf16", 64), ("bf16", 128), ("bf16", 256), ("fp16", 128)]
+# One rounding of the weights and one of the output, with room, beside the largest output.
+ALLOWED = {"bf16": 2 ** -6, "fp16": 2 ** -9}
 
 
-def cells(quick):
-    for d in (64, 128):
+def name_of(cell):
+    mask = "causal" if cell["causal"] else "full"
+    return f"{cell['dtype']} d {cell['d']} {mask} s {cell['sq']}"
+
+
+def cells():
+    for dtype, d in KINDS:
         for causal in (False, True):
-            for s in (1024, 4096) if quick else (512, 1024, 2048, 4096, 8192, 16384):
-                yield {"op": "fwd", "dtype": "bf16", "mode": "default", "variant": "plain", "d": d,
+            for s in LENGTHS:
+                yield {"op": "fwd", "dtype": dtype, "mode": "default", "variant": "plain", "d": d,
                        "dv": d, "hq": WIDTH // d, "hk": WIDTH // d, "b": TOKENS // s, "sq": s,
                        "sk": s, "causal": causal}
 
 
-def view(x):
-    return volley_abi.tensor(x.data_ptr(), volley_abi.BF16, x.shape, x.stride(), volley_abi.CUDA,
-                             x.device.index)
-
-
-def volley_contestant(library, q, k, v, causal):
-    """(launch, output). The launch asks for torch's current stream each time: a capture has its
-    own."""
-    o = torch.full_like(q, math.nan)
-    plan = library.plan(*(view(x) for x in (q, k, v, o)), backend="sm90", causal=int(causal))
-    workspace = torch.empty(plan.workspace_size, dtype=torch.uint8, device=q.device)
-
-    def launch():
-        plan.run(workspace.data_ptr(), torch.cuda.current_stream().cuda_stream)
-        return o
-
-    return launch
-
-
-def peer_contestant(backend, q, k, v, causal):
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # views: SDPA wants heads first
-
-    def launch():
-        with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2)
-
-    return launch
-
-
-def fa3_contestant(q, k, v, causal):
-    def launch():
-        o = fa3.flash_attn_func(q, k, v, causal=causal)
-        return o[0] if isinstance(o, tuple) else o
-
-    return launch
-
-
-def peer_versions():
-    cudnn = torch.backends.cudnn.version()  # 91900 is 9.19.0
-    versions = {"cudnn": f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}",
-                "fa2": "torch SDPA flash"}
-    if fa3 is not None:
-        versions["fa3"] = "fa3-fwd " + importlib.metadata.version("fa3-fwd")
-    return versions
+def chosen(only, part):
+    """Cells whose name holds one of `only`; of these share I of N, each N-th, so that shares take
+    about as long."""
+    index, shares = (int(x) for x in part.split("/"))
+    wanted = [c for c in cells() if not only or any(f"{text} " in f"{name_of(c)} "
+                                                    for text in only)]
+    return [c for i, c in enumerate(wanted) if i % shares == index - 1]
 
 
 def reference(q, k, v, causal, batch, head):
@@ -98,50 +64,45 @@ def reference(q, k, v, causal, batch, head):
     return torch.softmax(scores, -1) @ v
 
 
-def deviation(o, wanted):
-    """None when `o` is right, else a sentence. One bf16 rounding of P and one of O, with room."""
+def deviation(o, wanted, allowed):
+    """None when `o` is right, else a sentence."""
     if not torch.isfinite(o).all():
         return "the output has values that are not finite"
     worst = (o.double() - wanted).abs().max().item()
-    allowed = 2 ** -6 * wanted.abs().max().item()
-    return None if worst <= allowed else f"off by {worst:.3g}, allowed is {allowed:.3g}"
+    bound = allowed * wanted.abs().max().item()
+    return None if worst <= bound else f"off by {worst:.3g}, allowed is {bound:.3g}"
 
 
-def ready(make, q, k, v, causal, checks):
+def ready(make, inputs, checks, allowed):
     """(launch, None) or (None, sentence)."""
     try:
-        launch = make()
+        launch = make(*inputs)
         o = launch()
         torch.cuda.synchronize()
         for (batch, head), wanted in checks.items():
-            if (sentence := deviation(o[batch, :, head], wanted)) is not None:
+            sentence = deviation(o[batch, :, head], wanted, allowed)
+            if sentence is not None:
                 return None, f"wrong at batch {batch}, head {head}: {sentence}"
         protocol.capture(launch, 1)  # as the timing will
         return launch, None
-    except (volley_abi.VolleyError, RuntimeError) as failure:
-        return None, str(failure).split("\n")[0]
+    except Exception as failure:  # peers raise what they like; it becomes the row's error
+        return None, (str(failure).split("\n")[0] or type(failure).__name__)[:300]
 
 
-def run_cell(library, cell, run, seed):
-    torch.manual_seed(seed)
+def run_cell(library, cell, run, peers):
+    torch.manual_seed(cell["sq"] + cell["d"])
     shape = (cell["b"], cell["sq"], cell["hq"], cell["d"])
-    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    causal = cell["causal"]
-    checks = {at: reference(q, k, v, causal, *at)
-              for at in {(0, 0), (cell["b"] - 1, cell["hq"] - 1)}}
-    makers = {"volley": lambda: volley_contestant(library, q, k, v, causal)}
-    for name, backend in PEERS.items():
-        makers[name] = lambda backend=backend: peer_contestant(backend, q, k, v, causal)
-    if fa3 is not None:
-        makers["fa3"] = lambda: fa3_contestant(q, k, v, causal)
+    dtype = contestants.DTYPES[cell["dtype"]]
+    inputs = [*(torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3)), cell["causal"]]
+    checks = {at: reference(*inputs, *at) for at in {(0, 0), (cell["b"] - 1, cell["hq"] - 1)}}
     launches, rows = {}, []
-    for name, make in makers.items():
-        launch, sentence = ready(make, q, k, v, causal, checks)
+    for name, make in contestants.makers(library, cell["dtype"], peers).items():
+        launch, sentence = ready(make, inputs, checks, ALLOWED[cell["dtype"]])
         if sentence is None:
             launches[name] = launch
         else:
             rows.append({**cell, "impl": name, "error": sentence, "run": run})
-    flops = 4 * TOKENS * cell["hq"] * cell["sk"] * cell["d"] / (2 if causal else 1)
+    flops = 4 * TOKENS * cell["hq"] * cell["sk"] * cell["d"] / (2 if cell["causal"] else 1)
     for protocol_name in ("sustained", "burst"):
         timed = getattr(protocol, protocol_name)(launches)
         for name, times in timed.items():
@@ -150,12 +111,20 @@ def run_cell(library, cell, run, seed):
     return rows
 
 
+def shown(rows):
+    """What a cell's line says: TFLOP/s by impl, sustained, and who failed."""
+    words = [f"{r['impl']} {r['tflops']:.0f}" for r in rows if r.get("protocol") == "sustained"]
+    return "  ".join(words + [f"{r['impl']}: {r['error']}" for r in rows if "error" in r])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
     parser.add_argument("--facts", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", action="append")
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--peers", default="fa3,fa4,cudnn,fa2")
     options = parser.parse_args()
 
     library = volley_abi.Library(options.library)
@@ -165,17 +134,16 @@ def main():
                          "sms": torch.cuda.get_device_properties(0).multi_processor_count}
     record = {"schema": 1, **facts,
               "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-              "peers": peer_versions(),
+              "peers": contestants.versions(),
               "rows": []}
-    for run, cell in enumerate(cells(options.quick), 1):
-        rows = run_cell(library, cell, run, seed=run)
+    for run, cell in enumerate(chosen(options.only, options.part), 1):
+        begin = time.perf_counter()
+        rows = run_cell(library, cell, run, options.peers.split(","))
         record["rows"] += rows
-        shown = "  ".join(f"{r['impl']} {r.get('tflops', 0):.0f}" for r in rows
-                          if r.get("protocol") == "sustained" or "error" in r)
-        print(f"d {cell['d']} {'causal' if cell['causal'] else 'full'} s {cell['sq']}: {shown}",
-              flush=True)
+        print(f"{name_of(cell)}: {shown(rows)}  ({time.perf_counter() - begin:.1f} s)", flush=True)
         with open(options.out, "w") as file:  # each time: a run that is cut off leaves its rows
             json.dump(record, file, indent=1)
+        torch.cuda.empty_cache()
     return 0
 
 

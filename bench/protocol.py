@@ -5,6 +5,9 @@ On a GPU (sustained, burst): the card lowers its clock under load, so contestant
 each measures only after it has warmed the card itself. Launches are replayed from CUDA graphs: no
 host time is in a number. On the CPU (wall): whole calls, contestants in turn.
 """
+import ctypes
+import functools
+import math
 import statistics
 import time
 
@@ -37,15 +40,34 @@ def _timed(work):
     return begin, end
 
 
+@functools.cache
+def _clock_reader():
+    """A function that reads the SM clock in MHz from the driver's monitoring library, or None."""
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        device, mhz = ctypes.c_void_p(), ctypes.c_uint()
+        bus = ctypes.create_string_buffer(32)
+        cuda = ctypes.CDLL("libcuda.so.1")
+        sm_clock = 1
+        if (cuda.cuDeviceGetPCIBusId(bus, len(bus), torch.cuda.current_device()) or
+                nvml.nvmlInit_v2() or
+                nvml.nvmlDeviceGetHandleByPciBusId_v2(bus, ctypes.byref(device))):
+            return None
+    except (OSError, AttributeError):
+        return None
+
+    def read():
+        failed = nvml.nvmlDeviceGetClockInfo(device, sm_clock, ctypes.byref(mhz))
+        return None if failed else mhz.value
+
+    return read
+
+
 def _read_ghz():
     """The SM clock now, or None where it cannot be read."""
-    try:
-        import pynvml
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(torch.cuda.current_device())
-        return pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) / 1000
-    except Exception:  # no module, no driver interface, not permitted: all mean unreadable
-        return None
+    read = _clock_reader()
+    mhz = read() if read is not None else None
+    return mhz / 1000 if mhz else None
 
 
 def _row(times, clocks):
@@ -56,18 +78,29 @@ def _row(times, clocks):
             "ghz": statistics.median(clocks) if clocks else None}
 
 
-def sustained(contestants, rounds=3, warm_ms=100, replays=7):
-    """{name: launch} -> {name: row}. A round is 100 ms of a contestant, then its timed replays."""
+def _in_turn(names, round_number):
+    """All of them, each round from another one on: nobody always follows the same one."""
+    names = list(names)
+    at = round_number % max(len(names), 1)
+    return names[at:] + names[:at]
+
+
+def sustained(contestants, rounds=3, warm_ms=100, replays=7, timed_ms=25):
+    """{name: launch} -> {name: row}. A round is 100 ms of a contestant, then its timed replays: at
+    least 7, more where they are short."""
     graphs = {name: capture(launch, LAUNCHES) for name, launch in contestants.items()}
     times, clocks = {name: [] for name in graphs}, {name: [] for name in graphs}
-    for _ in range(rounds):
-        for name, graph in graphs.items():
+    for round_number in range(rounds):
+        for name in _in_turn(graphs, round_number):
+            graph = graphs[name]
             torch.cuda.synchronize()
-            stop = time.perf_counter() + warm_ms / 1000
-            while time.perf_counter() < stop:
+            begin, warmed = time.perf_counter(), 0
+            while time.perf_counter() < begin + warm_ms / 1000:
                 graph.replay()
                 torch.cuda.synchronize()
-            pairs = [_timed(graph.replay) for _ in range(replays)]
+                warmed += 1
+            enough = math.ceil(timed_ms / (warm_ms / warmed))
+            pairs = [_timed(graph.replay) for _ in range(max(replays, enough))]
             clocks[name].append(_read_ghz())
             torch.cuda.synchronize()
             times[name] += [begin.elapsed_time(end) / LAUNCHES for begin, end in pairs]
@@ -79,8 +112,9 @@ def burst(contestants, repeats=12, idle_ms=15, spin_cycles=4_000_000):
     about 2 ms, so that the host is far ahead when it starts."""
     graphs = {name: capture(launch, 1) for name, launch in contestants.items()}
     times = {name: [] for name in graphs}
-    for _ in range(repeats):
-        for name, graph in graphs.items():
+    for repeat in range(repeats):
+        for name in _in_turn(graphs, repeat):
+            graph = graphs[name]
             torch.cuda.synchronize()
             time.sleep(idle_ms / 1000)
             torch.cuda._sleep(spin_cycles)

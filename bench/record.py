@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What programs ask of a record in results/: its cells, ratios between contestants, means."""
+import json
+import math
+
+CELL = ("op", "dtype", "mode", "variant", "d", "dv", "hq", "hk", "b", "sq", "sk", "causal")
+BEST = "best of fa3, cudnn"  # a peer made of two: the faster one in each cell
+
+
+def read(path):
+    with open(path) as file:
+        return json.load(file)
+
+
+def write(record, path):
+    with open(path, "w") as file:
+        json.dump(record, file, indent=1)
+        file.write("\n")
+
+
+def cell_of(row):
+    return tuple(row[key] for key in CELL)
+
+
+def times(record, protocol):
+    """{(cell, run): {impl: ms}} of the rows that have times."""
+    table = {}
+    for row in record["rows"]:
+        if row.get("protocol") == protocol and "ms" in row:
+            table.setdefault((cell_of(row), row["run"]), {})[row["impl"]] = row["ms"]
+    return table
+
+
+def ratios(record, protocol, peer, wanted=lambda cell: True):
+    """{cell: the peer's time over Volley's}; only within one run."""
+    found = {}
+    for (cell, _), ms in times(record, protocol).items():
+        names = ("fa3", "cudnn") if peer == BEST else (peer,)
+        theirs = [ms[name] for name in names if name in ms]
+        if theirs and "volley" in ms and wanted(dict(zip(CELL, cell))):
+            found[cell] = min(theirs) / ms["volley"]
+    return found
+
+
+def geometric_mean(values):
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
