@@ -4,18 +4,21 @@
 # Runs one part of the GPU evidence, from a bundle that scripts/gpu_bundle.sh made, on the machine
 # with the GPU. Each part takes at most 8 minutes and writes DIR/PART.json with the facts of the
 # machine; exits 1 when anything failed.
-#   gpu_check.sh PART --out DIR
+#   gpu_check.sh PART --out DIR [ARGUMENT...]
 #     tests      the cuda tests, `volley attend` on real data, `volley doctor`
 #     sanitizer  compute-sanitizer (memcheck, synccheck, initcheck, racecheck) on small cases
-#     bench      timings beside torch's kernels, as forward.json (needs python3 with torch)
+#     host       the host's time of a run beside a launch's, as host.json
+#     bench      timings beside torch's kernels, as forward.json (needs python3 with torch);
+#                arguments go to bench/compare.py: --part 1/2, --only 'bf16 d 128'
 set -euo pipefail
-if [ $# != 3 ] || [ "$2" != --out ]; then
-  sed -n '7,10s/^# *//p' "$0" >&2
+if [ $# -lt 3 ] || [ "$2" != --out ] || { [ $# != 3 ] && [ "$1" != bench ]; }; then
+  sed -n '7,13s/^# \{0,5\}//p' "$0" >&2
   exit 2
 fi
 part=$1
 mkdir -p "$3"
 out=$(cd "$3" && pwd)
+shift 3
 cd "$(dirname "$0")"
 if [ ! -f bin/volley ]; then
   echo "gpu_check.sh: run it from a bundle that scripts/gpu_bundle.sh made" >&2
@@ -49,6 +52,8 @@ check() {  # check NAME COMMAND...: the command must exit 0; its last lines go i
   if [ $status != 0 ]; then
     passed=false failed=$((failed + 1))
     tail -n 20 "$log"
+  elif [ $part = host ] || [ $part = bench ]; then
+    cat "$log"
   fi
   echo "$name: $([ $passed = true ] && echo passed || echo "FAILED (exit $status)")," \
     "$((SECONDS - begin)) s"
@@ -70,6 +75,12 @@ not_offered() {  # the command must fail, and say not_offered
   said=$(timeout "$(left)" "$@" 2>&1) && { echo "it ran, but must be refused"; return 1; }
   echo "$said"
   [[ $said == *not_offered* ]]
+}
+
+host_row() {  # host_row FILE FLAG...: shown, and as a record
+  timeout "$(left)" bin/volley bench --backend sm90 --protocol host "${@:2}" &&
+    timeout "$(left)" bin/volley bench --backend sm90 --protocol host --json \
+      --facts "$out/facts.json" "${@:2}" >"$1"
 }
 
 write() {
@@ -104,13 +115,25 @@ case $part in
     done
     write
     ;;
+  host)
+    echo "{$(facts)}" >"$out/facts.json"
+    number=0
+    for flags in "--d 64 --hq 4" "--d 128 --causal" "--d 64 --hq 8 --hk 2 --b 8 --causal"; do
+      number=$((number + 1))
+      check "host $flags" host_row "$out/host_$number.json" --sq 512 $flags
+    done
+    check "one record" python3 bench/merge.py --out "$out/host.json" "$out"/host_?.json
+    rm -f "$out"/host_?.json "$out/facts.json"
+    ;;
   bench)
-    facts=$(mktemp)
-    echo "{$(facts)}" >"$facts"
-    check "bench" env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/compare.py \
-      --library lib/libvolley.so --facts "$facts" --out "$out/forward.json"
+    echo "{$(facts)}" >"$out/facts.json"
+    check "bench" env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/compare.py "$@" \
+      --library lib/libvolley.so --facts "$out/facts.json" --out "$out/forward.json"
+    rm -f "$out/facts.json"
     write
     ;;
-  *) echo "gpu_check.sh: unknown part '$part'; wanted is tests, sanitizer or bench" >&2; exit 2 ;;
+  *) echo "gpu_check.sh: unknown part '$part'; wanted is tests, sanitizer, host or bench" >&2
+    exit 2 ;;
 esac
+echo "$part: $SECONDS s"
 exit $((failed > 0))
