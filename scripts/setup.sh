@@ -6,12 +6,13 @@
 #
 #   scripts/setup.sh          compiler, CMake, Ninja, the libraries
 #   scripts/setup.sh --cuda   also a CUDA 13.0 compiler, from PyPI, into build/cuda-toolkit, unless
-#                             the machine has a toolkit (--cuda-from-pypi: even then)
+#                             the machine has a toolkit (--cuda-from-pypi: even then), and what
+#                             scripts/sass_check.py needs, into build/sass-tools
 #   scripts/setup.sh --dev    also the tools of scripts/format.sh, tidy.sh and bare_debian_test.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '6,10s/^# *//p' "$0"; }
+usage() { sed -n '6,11s/^# *//p' "$0"; }
 
 packages=(g++ cmake ninja-build pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
   libhwy-dev)
@@ -66,6 +67,18 @@ install_cuda_from_pypi() {
   "$link/bin/nvcc" --version | grep -o 'release [0-9.]*' | sed 's/^/setup: CUDA /'
 }
 
+# Disassemblers, which a toolkit may lack. They read what older compilers made, too.
+install_sass_tools() {
+  if [ -x build/sass-tools/cuobjdump ] || command -v cuobjdump >/dev/null ||
+    [ -x /usr/local/cuda/bin/cuobjdump ]; then return; fi
+  echo "setup: taking cuobjdump and nvdisasm from PyPI into build/sass-tools (7 MB)"
+  python3 -m venv build/sass-venv
+  build/sass-venv/bin/pip install -q --disable-pip-version-check --no-deps \
+    'nvidia-cuda-cuobjdump==13.*' 'nvidia-cuda-nvdisasm==13.*'
+  ln -sfn "$(echo "$PWD"/build/sass-venv/lib/python3*/site-packages/nvidia/cu13/bin)" \
+    build/sass-tools
+}
+
 if ! command -v apt-get >/dev/null; then
   echo "setup.sh: this script knows apt only; install by hand: ${packages[*]}" >&2
   exit 1
@@ -76,4 +89,5 @@ if [ $cuda = pypi ]; then
 elif [ $cuda = missing ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
   install_cuda_from_pypi
 fi
+[ $cuda = no ] || install_sass_tools
 echo "setup: ready"
