@@ -50,8 +50,8 @@ install_packages() {
     "${missing[@]}" >/dev/null
 }
 
-# The wheels lay a toolkit out as nvcc wants it, but for the names lib64 and libcudart.so, which the
-# linker and CMake look for. cccl has version numbers of its own.
+# The wheels lay a toolkit out as nvcc wants it, but for the names lib64, libcudart.so, libnvrtc.so,
+# which the linker and CMake look for. cccl has version numbers of its own.
 install_cuda_from_pypi() {
   local venv=$PWD/build/cuda-venv link=$PWD/build/cuda-toolkit root
   if [ -x "$link/bin/nvcc" ]; then return; fi
@@ -59,10 +59,11 @@ install_cuda_from_pypi() {
   python3 -m venv "$venv"
   "$venv/bin/pip" install -q --disable-pip-version-check --no-deps \
     'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' \
-    'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*'
+    'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cuda-nvrtc==13.0.*'
   root=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13)
   ln -sfn lib "$root/lib64"
   ln -sfn libcudart.so.13 "$root/lib/libcudart.so"
+  ln -sfn libnvrtc.so.13 "$root/lib/libnvrtc.so"
   ln -sfn "$root" "$link"
   "$link/bin/nvcc" --version | grep -o 'release [0-9.]*' | sed 's/^/setup: CUDA /'
 }
