@@ -3,7 +3,7 @@
 #
 # Makes build/gpu-bundle: all that scripts/gpu_check.sh needs on a machine with a GPU, from a build
 # of the cuda preset: stripped binaries, the library, benchmark, data, and source.json, which says
-# what sources they were made from. Nothing has to be installed or fetched there. Stays under 24 MB.
+# what sources they were made from. Nothing has to be installed or fetched there. Stays under 56 MB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ cmake --build --preset cuda --target volley volley_cli cuda_tests >build/gpu-bun
 bundle=build/gpu-bundle
 rm -rf $bundle
 mkdir -p $bundle/{bin,lib,data}
-for binary in build/cuda/cli/volley build/cuda/tests/cuda/*_tests; do
+for binary in build/cuda/cli/volley $(cat build/cuda/cuda_tests.txt); do
   strip -o "$bundle/bin/$(basename "$binary")" "$binary"
 done
 strip --strip-unneeded -o $bundle/lib/libvolley.so build/cuda/src/libvolley.so
@@ -34,7 +34,7 @@ echo "$cuda" >$bundle/cuda_version
 
 size=$(du -sk $bundle | cut -f1)
 echo "$bundle: $((size / 1024)) MB, CUDA $cuda"
-if [ "$size" -gt $((24 * 1024)) ]; then
-  echo "gpu_bundle.sh: $bundle has $size KiB; wanted is at most $((24 * 1024))" >&2
+if [ "$size" -gt $((56 * 1024)) ]; then
+  echo "gpu_bundle.sh: $bundle has $size KiB; wanted is at most $((56 * 1024))" >&2
   exit 1
 fi

@@ -55,7 +55,7 @@ install_packages() {
 install_cuda_from_pypi() {
   local venv=$PWD/build/cuda-venv link=$PWD/build/cuda-toolkit root
   if [ -x "$link/bin/nvcc" ]; then return; fi
-  echo "setup: taking the CUDA 13.0 compiler from PyPI into build/cuda-toolkit (300 MB)"
+  echo "setup: taking the CUDA 13.0 compiler from PyPI into build/cuda-toolkit (500 MB)"
   python3 -m venv "$venv"
   "$venv/bin/pip" install -q --disable-pip-version-check --no-deps \
     'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' \
