@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The operators volley::attention, volley::attention_out and volley::attention_backward, with which
+PyTorch differentiates, traces and compiles Volley's calls.
+
+They take what _call.py takes, spread out: q, k, v, then Operands, then Options, in their order.
+Each has a fake kernel, which knows shapes and strides without computing. Imported when the first
+tensor arrives; needs PyTorch 2.4 or newer.
+"""
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Optional, get_type_hints
+
+import torch
+
+from . import _abi, _call, _torch_arrays
+from ._options import Operands, Options
+
+_OPERANDS = len(Operands._fields)
+_TYPES = {int: "SymInt", bool: "bool", float: "float", Optional[float]: "float?"}
+_REQUEST = ", ".join([f"Tensor? {name}" for name in Operands._fields] +
+                     [f"{_TYPES[kind]} {name}" for name, kind in get_type_hints(Options).items()])
+
+
+def _request(spread) -> tuple[Operands, Options]:
+    return Operands(*spread[:_OPERANDS]), Options(*spread[_OPERANDS:])
+
+
+# ---- volley::attention ---------------------------------------------------------------------------
+
+
+@torch.library.custom_op("volley::attention", mutates_args=(), schema=(
+    f"(Tensor q, Tensor k, Tensor v, {_REQUEST}) -> (Tensor o, Tensor lse)"))
+def _attention(q, k, v, *spread):
+    return _call.forward(_torch_arrays, q, k, v, *_request(spread))
+
+
+@_attention.register_fake
+def _attention_fake(q, k, v, *spread):
+    o, lse = _call.output_shapes(q, k, v, _request(spread)[0])
+    code = _torch_arrays.dtype_code(q)
+    return (_torch_arrays.empty(q, o, _abi.BF16 if code == _abi.E4M3 else code),
+            _torch_arrays.empty(q, lse, _call.lse_code(code)))
+
+
+# ---- volley::attention_out: writes o into memory of the caller's ---------------------------------
+
+
+@torch.library.custom_op("volley::attention_out", mutates_args=("out",), schema=(
+    f"(Tensor(a!) out, Tensor q, Tensor k, Tensor v, {_REQUEST}) -> Tensor"))
+def _attention_out(out, q, k, v, *spread):
+    return _call.forward(_torch_arrays, q, k, v, *_request(spread), out=out)[1]
+
+
+@_attention_out.register_fake
+def _attention_out_fake(out, q, k, v, *spread):
+    return _attention_fake(q, k, v, *spread)[1]
+
+
+# ---- volley::attention_backward ------------------------------------------------------------------
+
+
+@torch.library.custom_op("volley::attention_backward", mutates_args=(), schema=(
+    "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, "
+    f"{_REQUEST}) -> Tensor[]"))
+def _attention_backward(dout, q, k, v, o, lse, dlse, *spread):
+    return _call.backward(_torch_arrays, dout, q, k, v, o, lse, dlse, *_request(spread))
+
+
+@_attention_backward.register_fake
+def _attention_backward_fake(dout, q, k, v, o, lse, dlse, *spread):
+    return list(_call.empty_gradients(_torch_arrays, q, k, v, _request(spread)[0]).values())
+
+
+# ---- Gradients -----------------------------------------------------------------------------------
+
+
+def _save(ctx, inputs, output) -> None:
+    q, k, v, *spread = inputs
+    ctx.set_materialize_grads(False)
+    ctx.options = tuple(spread[_OPERANDS:])
+    ctx.save_for_backward(q, k, v, *output, *spread[:_OPERANDS])
+
+
+def _differentiate(ctx, do, dlse):
+    q, k, v, o, lse, *spread = ctx.saved_tensors
+    operands = Operands(*spread)
+    if do is None:
+        do = torch.zeros_like(o)
+    dq, dk, dv, *others = _attention_backward(do, q, k, v, o, lse, dlse, *operands, *ctx.options)
+    gradients = dict.fromkeys(Operands._fields)
+    for name in ("sink", "bias"):
+        x = getattr(operands, name)
+        if x is not None:
+            gradients[name] = others.pop(0).to(x.dtype)
+    return dq, dk, dv, *gradients.values(), *[None] * len(ctx.options)
+
+
+_attention.register_autograd(_differentiate, setup_context=_save)
+
+
+# ---- What _attention.py calls: the names of _call.py ---------------------------------------------
+
+
+def forward(kind: ModuleType, q, k, v, operands: Operands, options: Options, out=None):
+    if out is None:
+        return _attention(q, k, v, *operands, *options)
+    if torch.is_grad_enabled():
+        for name, x in {"q": q, "k": k, "v": v, "out": out, **operands._asdict()}.items():
+            if x is not None and x.requires_grad:
+                raise ValueError(f"{name} requires a gradient, which a call with out does not "
+                                 "have: leave out away or use torch.no_grad()")
+    return out, _attention_out(out, q, k, v, *operands, *options)
+
+
+def backward(kind: ModuleType, do, q, k, v, o, lse, dlse, operands: Operands, options: Options):
+    with torch.no_grad():
+        return _attention_backward(do, q, k, v, o, lse, dlse, *operands, *options)
