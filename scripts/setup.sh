@@ -8,11 +8,12 @@
 #   scripts/setup.sh --cuda   also a CUDA 13.0 compiler, from PyPI, into build/cuda-toolkit, unless
 #                             the machine has a toolkit (--cuda-from-pypi: even then), and what
 #                             scripts/sass_check.py needs, into build/sass-tools
+#   scripts/setup.sh --python also what scripts/python_test.sh needs: Python's headers and venv
 #   scripts/setup.sh --dev    also the tools of scripts/format.sh, tidy.sh and bare_debian_test.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '6,11s/^# *//p' "$0"; }
+usage() { sed -n '6,12s/^# *//p' "$0"; }
 
 packages=(g++ cmake ninja-build pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
   libhwy-dev)
@@ -21,7 +22,8 @@ for argument in "$@"; do
   case $argument in
     --cuda) cuda=missing packages+=(python3-venv) ;;
     --cuda-from-pypi) cuda=pypi packages+=(python3-venv) ;;
-    --dev) packages+=(clang-format clang-tidy debootstrap python3) ;;
+    --python) packages+=(python3-dev python3-venv) ;;
+    --dev) packages+=(clang-format clang-tidy debootstrap python3 ccache) ;;
     --help) usage; exit 0 ;;
     *) echo "setup.sh: unknown argument '$argument'; see --help" >&2; exit 2 ;;
   esac
