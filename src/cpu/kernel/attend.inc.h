@@ -22,14 +22,15 @@ namespace {
 // The weight 0 of an unseen key would still make NaN of a NaN or infinite value, so such values are
 // packed as 0 and added here, to the rows that do see them. Rare, hence plain.
 template <class Element>
-void add_special_values(const Tile& tile, const float* unseen, int64_t key, int keys) {
+void add_special_values(const Tile& tile, const Visible& visible, const float* unseen, int64_t key,
+                        int keys) {
   for (int j = 0; j < keys; ++j) {
     const Row row = row_at<Element>(tile.v, key + j);
     for (int64_t c = 0; c < tile.dv; ++c) {
       const Vec value = load_row<Element>(row, tile.v.column, c, 1);
       if (hn::AllFalse(kFloats, not_finite(value))) continue;
       const float special = hn::GetLane(value);
-      for (int r = 0; r < tile.rows; ++r) {
+      for (int r = visible.first_row; r < visible.last_row; ++r) {
         if (unseen[j * kTileRows + r] != 0) continue;
         tile.o[r * tile.v_stride + c] += tile.p[j * kTileRows + r] * special;
       }
@@ -55,12 +56,12 @@ void attend_as(Tile* tile) {
     const bool finite =
         pack_rows<Element, true>(tile->v, key, keys, tile->dv, tile->v_stride, tile->v_packed);
     set_visible(*tile, key, keys, packed, &visible);
-    score(*tile, packed);
+    score(*tile, visible, packed);
     logits(*tile, visible, key, packed);
     softmax(tile, visible, packed, alpha, finite ? nullptr : unseen);
-    if (tile->dropout.present) drop(*tile, key, packed);
-    accumulate(*tile, alpha, packed);
-    if (!finite) add_special_values<Element>(*tile, unseen, key, keys);
+    if (tile->dropout.present) drop(*tile, visible, key, packed);
+    accumulate(*tile, visible, alpha, packed);
+    if (!finite) add_special_values<Element>(*tile, visible, unseen, key, keys);
   }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cpu/kernel/vec.inc.h"
+#include "cpu/kernel/visible.inc.h"
 #include "cpu/tile.h"
 
 namespace volley::core {
@@ -48,10 +49,10 @@ HWY_INLINE PhiloxWords philox(const Dropout& dropout, int r, uint32_t key_group)
 }
 
 // keys and the tile's first key, `key`, are multiples of 4.
-void drop(const Tile& tile, int64_t key, int keys) {
+void drop(const Tile& tile, const Visible& visible, int64_t key, int keys) {
   const Vec keep = splat(tile.dropout.keep);
   const WordVec threshold = hn::Set(kWords, tile.dropout.threshold);
-  for (int r = 0; r < tile.rows; r += kLanes) {
+  for (int r = first_block(visible, kLanes); r < visible.last_row; r += kLanes) {
     for (int j = 0; j < keys; j += 4) {
       const PhiloxWords random = philox(tile.dropout, r, static_cast<uint32_t>((key + j) / 4));
       for (int i = 0; i < 4; ++i) {

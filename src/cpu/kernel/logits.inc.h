@@ -15,18 +15,18 @@
 namespace volley::core {
 namespace {
 
-void cap(const Tile& tile, int keys) {
+void cap(const Tile& tile, const Visible& visible, int keys) {
   const Vec softcap = splat(tile.softcap);
   for (int j = 0; j < keys; ++j) {
-    for (int r = 0; r < tile.rows; r += kLanes) {
+    for (int r = first_block(visible, kLanes); r < visible.last_row; r += kLanes) {
       float* at = tile.p + j * kTileRows + r;
       store(at, softcap * tanh(load(at) / softcap));
     }
   }
 }
 
-void add_alibi(const Tile& tile, int64_t key, int keys) {
-  for (int r = 0; r < tile.rows; r += kLanes) {
+void add_alibi(const Tile& tile, const Visible& visible, int64_t key, int keys) {
+  for (int r = first_block(visible, kLanes); r < visible.last_row; r += kLanes) {
     float diagonal[kLanes];  // from the key tile's first key: the difference is exact
     for (int lane = 0; lane < kLanes; ++lane) {
       diagonal[lane] = static_cast<float>(tile.alibi.diagonal[r + lane] - key);
@@ -44,7 +44,7 @@ void add_alibi(const Tile& tile, int64_t key, int keys) {
 template <class Element, class Change>
 HWY_INLINE void change_pairs(const Tile& tile, const PairValues& values, const Visible& visible,
                              int64_t key, const Change& change) {
-  for (int r = 0; r < tile.rows; ++r) {
+  for (int r = visible.first_row; r < visible.last_row; ++r) {
     for (int j = visible.first[r]; j < visible.last[r]; j += kLanes) {
       const int n = visible.last[r] - j < kLanes ? visible.last[r] - j : kLanes;
       float value[kLanes];
@@ -71,8 +71,8 @@ void apply_mask(const Tile& tile, const Visible& visible, int64_t key) {
 }
 
 void logits(const Tile& tile, const Visible& visible, int64_t key, int keys) {
-  if (tile.softcap > 0) cap(tile, keys);
-  if (tile.alibi.present) add_alibi(tile, key, keys);
+  if (tile.softcap > 0) cap(tile, visible, keys);
+  if (tile.alibi.present) add_alibi(tile, visible, key, keys);
   if (tile.bias.present) {
     switch (tile.bias.dtype) {
       case VOLLEY_F32: add_bias<F32>(tile, visible, key); break;

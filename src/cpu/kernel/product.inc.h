@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cpu/kernel/vec.inc.h"
+#include "cpu/kernel/visible.inc.h"
 #include "cpu/tile.h"
 
 namespace volley::core {
@@ -43,13 +44,14 @@ HWY_INLINE void score_block(const Tile& tile, int j, int r) {
   }
 }
 
-// Scores of the tile's rows, rounded up to a whole vector, and the packed keys, rounded up to 4.
-void score(const Tile& tile, int keys) {
-  int r = 0;
-  for (; r + (kWide - 1) * kLanes < tile.rows; r += kWide * kLanes) {
+// Scores of the rows that see a key, rounded up to a whole vector, and the packed keys, rounded up
+// to 4.
+void score(const Tile& tile, const Visible& visible, int keys) {
+  int r = first_block(visible, kWide * kLanes);
+  for (; r + (kWide - 1) * kLanes < visible.last_row; r += kWide * kLanes) {
     for (int j = 0; j < keys; j += 4) score_block<4, kWide>(tile, j, r);
   }
-  for (; r < tile.rows; r += kLanes) {
+  for (; r < visible.last_row; r += kLanes) {
     // As many sums as in a wide block, to hide the latency of their additions.
     int j = 0;
     for (; j + 4 * kWide <= keys; j += 4 * kWide) score_block<4 * kWide, 1>(tile, j, r);
@@ -80,13 +82,14 @@ HWY_INLINE void value_block(const Tile& tile, const float* alpha, int keys, int 
   }
 }
 
-void accumulate(const Tile& tile, const float* alpha, int keys) {
+void accumulate(const Tile& tile, const Visible& visible, const float* alpha, int keys) {
+  const int first = first_block(visible, 4);
   int64_t c = 0;
   for (; c + kWide * kLanes <= tile.dv; c += kWide * kLanes) {
-    for (int r = 0; r < tile.rows; r += 4) value_block<kWide>(tile, alpha, keys, r, c);
+    for (int r = first; r < visible.last_row; r += 4) value_block<kWide>(tile, alpha, keys, r, c);
   }
   for (; c < tile.dv; c += kLanes) {
-    for (int r = 0; r < tile.rows; r += 4) value_block<1>(tile, alpha, keys, r, c);
+    for (int r = first; r < visible.last_row; r += 4) value_block<1>(tile, alpha, keys, r, c);
   }
 }
 

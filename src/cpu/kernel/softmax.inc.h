@@ -44,7 +44,7 @@ HWY_INLINE void note_unseen(const Tile& tile, int keys, int r, float* unseen) {
 
 // Writes alpha, by which what was summed before must shrink. unseen: NULL, or (keys, kTileRows).
 void softmax(Tile* tile, const Visible& visible, int keys, float* alpha, float* unseen) {
-  for (int r = 0; r < tile->rows; r += kLanes) {
+  for (int r = first_block(visible, kLanes); r < visible.last_row; r += kLanes) {
     const Vec before = load(tile->m + r);
     const Vec m = visible.all ? largest_logits<true>(*tile, visible, keys, r, before)
                               : largest_logits<false>(*tile, visible, keys, r, before);
