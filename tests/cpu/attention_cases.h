@@ -12,9 +12,57 @@
 
 namespace volley::check {
 
+// What lies between the tensors and the scores, and between the scores and the softmax.
+inline std::vector<Case> cpu_feature_cases() {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name, Case c) {
+    c.name = name;
+    c.seed = 1000 + cases.size();
+    cases.push_back(c);
+  };
+  add("block_scales", {.dtype = VOLLEY_E4M3,
+                       .b = 2,
+                       .sq = 70,
+                       .sk = 150,
+                       .hq = 4,
+                       .hk = 2,
+                       .d = 40,
+                       .descale = true,
+                       .scale_block = 48});
+  add("paged_scales", {.dtype = VOLLEY_E4M3,
+                       .b = 2,
+                       .sq = 20,
+                       .sk = 130,
+                       .hq = 2,
+                       .used_k = {130, 77},
+                       .page = 50,
+                       .causal = true,
+                       .descale = true,
+                       .scale_dtype = VOLLEY_E8M0,
+                       .scale_block = 7});
+  add("pages_of_one", {.b = 2, .sq = 3, .sk = 70, .used_k = {70, 0}, .page = 1});
+  add("every_modifier", {.dtype = VOLLEY_F16,
+                         .b = 2,
+                         .sq = 140,
+                         .sk = 150,
+                         .hq = 6,
+                         .hk = 2,
+                         .left = 90,
+                         .right = 3,
+                         .softcap = 5,
+                         .dropout_p = 0.3,
+                         .sink = true,
+                         .alibi = true,
+                         .bias_dtype = VOLLEY_F16,
+                         .bias = "bhqk",
+                         .mask = "hqk"});
+  add("dropout", {.sq = 131, .sk = 66, .hq = 2, .causal = true, .dropout_p = 0.6});
+  return cases;
+}
+
 // Sizes lie around the tile of 128 rows and 64 keys and around the 4, 8 and 16 lanes of a vector.
 inline std::vector<Case> cpu_cases() {
-  std::vector<Case> cases;
+  std::vector<Case> cases = cpu_feature_cases();
   const auto add = [&](const char* name, Case c) {
     c.name = name;
     c.seed = cases.size() + 1;

@@ -146,6 +146,24 @@ TEST(CpuAttention, NanInAKeyReachesTheRowsThatSeeIt) {
   compare_rows(clean, poisoned, [](int64_t i, int64_t h) { return i >= 100 && h >= 2; });
 }
 
+// Key 70 of key head 0 is all NaN; what hides it from the queries before 100 hides all of it.
+void expect_hidden(Case c, Role by, double hidden, double seen) {
+  (by == Role::kMask ? c.mask : c.bias) = "hqk";
+  Instance clean = build(c);
+  for (int64_t i = 0; i < c.sq; ++i) {
+    for (int64_t h = 0; h < c.hq; ++h) clean[by].set({0, h, i, 70}, i < 100 ? hidden : seen);
+  }
+  Instance poisoned = clean.clone();
+  for (int64_t x = 0; x < c.d; ++x) poisoned[Role::kK].set({0, 70, 0, x}, kNan);
+  for (int64_t x = 0; x < c.dv; ++x) poisoned[Role::kV].set({0, 70, 0, x}, kNan);
+  compare_rows(clean, poisoned, [](int64_t i, int64_t h) { return i >= 100 && h < 2; });
+}
+
+TEST(CpuAttention, NothingOfAHiddenKeyIsUsed) {
+  expect_hidden(kNanCase, Role::kMask, 0, 1);
+  expect_hidden(kNanCase, Role::kBias, -kInfinity, 0.5);
+}
+
 TEST(CpuAttention, NanInTheSinkReachesItsHead) {
   Case c = kNanCase;
   c.sink = true;
