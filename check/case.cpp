@@ -222,7 +222,8 @@ void make_scores(Instance& instance) {
   if (c.lse_gradient) fill_flat(instance[Role::kDlse], stream(Role::kDlse), normal);
   if (!c.optional_gradients) return;
   if (c.sink) instance[Role::kDsink] = HostTensor(VOLLEY_F32, {c.hq});
-  if (!c.bias.empty()) instance[Role::kDbias] = pairwise(c, VOLLEY_F32, c.bias);
+  const int32_t dbias = c.grad_dtype != 0 ? c.grad_dtype : c.bias_dtype;
+  if (!c.bias.empty()) instance[Role::kDbias] = pairwise(c, dbias, c.bias);
 }
 
 void make_descales(Instance& instance) {

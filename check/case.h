@@ -78,7 +78,7 @@ struct Case {
   bool lse_gradient = false;
   bool accumulate = false;         // the backward adds to what the gradients hold: start_values()
   bool optional_gradients = true;  // dbias and dsink, where there is a bias or a sink
-  int32_t grad_dtype = 0;          // of dq, dk and dv; 0: the inputs'
+  int32_t grad_dtype = 0;          // of dq, dk, dv and dbias; 0: the inputs'
   int32_t bias_dtype = VOLLEY_F32;
   std::string bias;  // the axes along which it varies, of "bhqk"; empty: none
   std::string mask;  // the same

@@ -13,7 +13,9 @@ namespace volley::check {
 
 // Multiples of naive's error that are allowed, beside a slack of 2 ulp of the largest |reference|.
 // fp32 results get, on top, what one fp32 rounding of the largest logit moves: naive escapes it by
-// luck in a small tensor, and no rounding of the output to fewer bits hides it.
+// luck in a small tensor, and no rounding of the output to fewer bits hides it. Gradients get
+// `rounding` on top, in every dtype: with one key P is 1 and dS is 0, which naive hits exactly
+// because it sums dO.v and dO.o in one order.
 struct Rule {
   double max_factor;
   double rmse_factor;
@@ -30,9 +32,11 @@ struct Comparison {
   std::string sentence;  // "o is right: max error ...", or what is wrong, with the worst index
 };
 
-// want in float64; naive of the same shape; max_logit of |scaled logit|.
+// want in float64; naive of the same shape; max_logit of |scaled logit|; rounding of
+// NaiveGradients.
 Comparison compare(const std::string& name, const HostTensor& got, const HostTensor& want,
-                   const HostTensor& naive, const Rule& rule, double max_logit);
+                   const HostTensor& naive, const Rule& rule, double max_logit,
+                   double rounding = 0);
 
 // The same with the bounds of another comparison: for an answer that comes from elsewhere, so that
 // an error of its own does not widen them.

@@ -22,6 +22,9 @@ Naive naive_forward(const Instance& instance);
 struct NaiveGradients {
   std::array<HostTensor, core::kRoleCount> tensors;  // dq, dk, dv; dbias and dsink where asked for
   double max_logit = 0;
+  // By role: how far two fp32 roundings at each pair, of dO.v and of dO.o, move an element when
+  // they add up as if at random; the largest of all elements.
+  std::array<double, core::kRoleCount> rounding{};
 };
 NaiveGradients naive_backward(const Instance& instance);
 

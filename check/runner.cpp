@@ -271,7 +271,8 @@ Verdict check_backward(Instance& instance, int32_t backend) {
     if (!instance.writes(role.role) || !instance[role.role].present()) continue;
     const Comparison gradient =
         compare(role.name, instance[role.role], exact[role.role],
-                naive.tensors[static_cast<size_t>(role.role)], kGradientRule, naive.max_logit);
+                naive.tensors[static_cast<size_t>(role.role)], kGradientRule, naive.max_logit,
+                naive.rounding[static_cast<size_t>(role.role)]);
     if (!gradient.ok) return failed(gradient.sentence);
     sentences += (sentences.empty() ? "" : "; ") + gradient.sentence;
   }
