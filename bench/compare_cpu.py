@@ -3,7 +3,7 @@
 """Times Volley's CPU backend beside torch's scaled_dot_product_attention and writes a record.
 
     bench/compare_cpu.py --library LIBVOLLEY_SO --out results/cpu/forward.json
-                         [--op fwd] [--threads N] [--only TEXT] [--quick]
+                         [--op fwd|bwd] [--threads N] [--only TEXT] [--quick]
 
 Both run in this process, on the same tensors (batch, heads, tokens, head dim) and with the same
 number of threads, in turn. Needs torch. Every output is compared with float64 before it is timed; a
@@ -50,9 +50,9 @@ def name_of(cell):
 
 
 def view(x):
-    """Heads first in memory, tokens first for Volley."""
+    """Heads first in memory, tokens first for Volley; LSE has neither."""
     dtype = next(code for kind, code, _ in DTYPES.values() if kind == x.dtype)
-    x = x.transpose(1, 2)
+    x = x.transpose(1, 2) if x.dim() == 4 else x
     return volley_abi.tensor(x.data_ptr(), dtype, x.shape, x.stride())
 
 
@@ -87,15 +87,54 @@ def torch_forward(inputs, cell):
     return launch
 
 
+def exact(q, k, v, causal):
+    scores = q @ k.T / math.sqrt(q.shape[-1])
+    if causal:
+        scores = scores.masked_fill(~torch.ones(scores.shape, dtype=torch.bool).tril(), -math.inf)
+    return torch.softmax(scores, -1) @ v
+
+
 def exact_forward(inputs, cell, head):
     q, k, v = (x[0, head].double() for x in inputs)
-    scores = q @ k.T / math.sqrt(cell["d"])
-    if cell["causal"]:
-        scores.masked_fill_(~torch.ones(scores.shape, dtype=torch.bool).tril(), -math.inf)
-    return (torch.softmax(scores, -1) @ v,)
+    return (exact(q, k, v, cell["causal"]),)
 
 
-OPS = {"fwd": (forward_inputs, volley_forward, torch_forward, exact_forward, 1.0)}
+def backward_inputs(cell):
+    shape = (cell["b"], cell["hq"], cell["sq"], cell["d"])
+    return tuple(torch.randn(shape, dtype=DTYPES[cell["dtype"]][0]) for _ in range(4))
+
+
+def volley_backward(library, inputs, cell, threads):
+    q, k, v, dout = inputs
+    o, lse = torch.empty_like(q), torch.empty(q.shape[:3], dtype=torch.float32)
+    options = {"backend": "cpu", "num_threads": threads, "causal": int(cell["causal"])}
+    library.plan(*(view(x) for x in (q, k, v, o, lse)), **options).run()
+    gradients = tuple(torch.full_like(x, math.nan) for x in (q, k, v))
+    tensors = dict(zip("q k v o lse dout dq dk dv".split(), (q, k, v, o, lse, dout, *gradients)))
+    plan = library.plan_backward({name: view(x) for name, x in tensors.items()}, **options)
+
+    def launch():
+        plan.run()
+        return gradients, tensors
+
+    return lambda: launch()[0]
+
+
+def torch_backward(inputs, cell):
+    *leaves, dout = inputs
+    leaves = [x.detach().requires_grad_() for x in leaves]
+    o = F.scaled_dot_product_attention(*leaves, is_causal=cell["causal"])
+    return lambda: torch.autograd.grad(o, leaves, dout, retain_graph=True)
+
+
+def exact_backward(inputs, cell, head):
+    *leaves, dout = (x[0, head].double() for x in inputs)
+    leaves = [x.requires_grad_() for x in leaves]
+    return torch.autograd.grad(exact(*leaves, cell["causal"]), leaves, dout)
+
+
+OPS = {"fwd": (forward_inputs, volley_forward, torch_forward, exact_forward, 1.0),
+       "bwd": (backward_inputs, volley_backward, torch_backward, exact_backward, 2.5)}
 
 
 def deviation(outputs, wanted, head, allowed):

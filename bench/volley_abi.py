@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C ABI of libvolley.so through ctypes: as much of volley.h as a forward needs.
+"""The C ABI of libvolley.so through ctypes: as much of volley.h as forward and backward need.
 
 Field names and their order are those of volley.h; tests/scripts/bench_abi_test.py runs a small
 attention through it and would see a field that slipped.
@@ -8,7 +8,7 @@ import ctypes
 import json
 from ctypes import POINTER, byref, c_char, c_double, c_int32, c_int64, c_uint64, c_void_p
 
-FORWARD = 0
+FORWARD, BACKWARD = 0, 1
 JSON = 1
 CPU, CUDA = 1, 2
 F32, F16, BF16 = 0x012002, 0x011002, 0x011004
@@ -89,20 +89,24 @@ class Library:
         return _described(self.c.volley_doctor)
 
     def plan(self, q, k, v, o, lse=None, backend="auto", **options):
-        return Plan(self, {"q": q, "k": k, "v": v, "o": o, "lse": lse}, backend, options)
+        return Plan(self, FORWARD, {"q": q, "k": k, "v": v, "o": o, "lse": lse}, backend, options)
+
+    def plan_backward(self, tensors, backend="auto", **options):
+        """tensors: by name, those of the forward with dout, dq, dk, dv."""
+        return Plan(self, BACKWARD, tensors, backend, options)
 
 
 class Plan:
-    """A forward plan on the tensors that it was made with. Keep their memory alive."""
+    """A plan on the tensors that it was made with. Keep their memory alive."""
 
-    def __init__(self, library, tensors, backend, options):
+    def __init__(self, library, op, tensors, backend, options):
         self.c = library.c
         self.handle = c_void_p()
         self.error = Error()
         problem, self.buffers = Problem(), Buffers()
         self.c.volley_problem_init_sized(byref(problem), ctypes.sizeof(problem))
         self.c.volley_buffers_init_sized(byref(self.buffers), ctypes.sizeof(self.buffers))
-        problem.op, problem.backend = FORWARD, BACKENDS[backend]
+        problem.op, problem.backend = op, BACKENDS[backend]
         for name, tensor in tensors.items():
             if tensor is not None:
                 setattr(problem, name, ctypes.pointer(tensor))
