@@ -44,7 +44,8 @@ bool sm90_must_offer(const Instance& instance) {
 bool must_offer(int32_t backend, const Instance& instance) {
   const Case& c = instance.c;
   if (c.op == VOLLEY_OP_BACKWARD) {
-    return backend == VOLLEY_BACKEND_REFERENCE && c.dtype != VOLLEY_E4M3;
+    const bool on_host = backend == VOLLEY_BACKEND_REFERENCE || backend == VOLLEY_BACKEND_CPU;
+    return on_host && c.dtype != VOLLEY_E4M3;
   }
   switch (backend) {
     case VOLLEY_BACKEND_REFERENCE: return true;

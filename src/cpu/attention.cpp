@@ -6,22 +6,18 @@
 // threads and memory does not grow with sq * sk. Read work.h next, then kernel/attend.inc.h.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <memory>
 
 #include "backend.h"
+#include "cpu/backward.h"
 #include "cpu/contents.h"
 #include "cpu/kernel/choose.h"
 #include "cpu/output.h"
+#include "cpu/scratch.h"
 #include "cpu/thread_pool.h"
 #include "cpu/work.h"
 
 namespace volley::core {
 namespace {
-
-constexpr int64_t kAlignment = 16;  // floats: a cache line, and the widest vector
-
-int64_t padded(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Where a thread's scratch memory has what; at most 1.7 MiB, at head dims of 1024.
 struct ScratchLayout {
@@ -51,10 +47,6 @@ struct ScratchLayout {
   }
 };
 
-struct Free {
-  void operator()(float* memory) const { std::free(memory); }
-};
-
 bool fits_fp32(double x) { return std::isfinite(static_cast<float>(x)); }
 
 Status plan_cpu(Plan* plan) {
@@ -67,7 +59,8 @@ Status plan_cpu(Plan* plan) {
     return not_offered(VOLLEY_REASON_SOFTCAP, "softcap is {}; cpu takes what fits fp32",
                        problem.softcap);
   }
-  for (const Role role : {Role::kSink, Role::kBias}) {
+  for (const Role role :
+       {Role::kSink, Role::kBias, Role::kO, Role::kLse, Role::kDout, Role::kDlse}) {
     if (problem.has(role) && problem[role].dtype == VOLLEY_F64) {
       return not_offered(VOLLEY_REASON_DTYPE, "{} is fp64; cpu takes fp32, fp16 and bf16",
                          info(role).name);
@@ -77,7 +70,9 @@ Status plan_cpu(Plan* plan) {
   VOLLEY_TRY(choose_kernel(&config.row));
   VOLLEY_TRY(resolve_threads(problem.num_threads, &config.threads));
   const Kernel& kernel = *kernels()[static_cast<size_t>(config.row)];
-  config.name = fmt::format("fp32 tiles {}x{}, {}", kTileRows, kTileKeys, kernel.name);
+  config.name =
+      fmt::format("fp32 {} {}x{}, {}", problem.op == VOLLEY_OP_BACKWARD ? "gradients" : "tiles",
+                  kTileRows, kTileKeys, kernel.name);
   config.block_m = kTileRows;
   config.block_n = kTileKeys;
   const int64_t rows = problem.max_sq * problem.group();
@@ -91,23 +86,19 @@ Status run_cpu(const Plan& plan, const Buffers& buffers, Workspace, void*) {
   const Problem& problem = plan.problem;
   VOLLEY_TRY(check_contents(problem, buffers));
   if (problem.writes_nothing()) return {};
+  if (problem.op == VOLLEY_OP_BACKWARD) return cpu_backward(plan, buffers);
   const Kernel& kernel = *kernels()[static_cast<size_t>(plan.config.row)];
   const Work work(problem, buffers);
   const auto threads =
       static_cast<int>(std::min<int64_t>(plan.config.threads, std::max<int64_t>(work.tiles(), 1)));
 
   const ScratchLayout layout(problem);
-  const auto bytes = static_cast<size_t>(threads * layout.size) * sizeof(float);
-  const std::unique_ptr<float, Free> scratch(
-      static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), bytes)));
-  if (scratch == nullptr) {
-    return make_status(VOLLEY_OUT_OF_MEMORY, VOLLEY_REASON_NONE,
-                       "no memory for {} bytes of scratch for {} threads", bytes, threads);
-  }
+  Scratch scratch;
+  VOLLEY_TRY(scratch.allocate(threads * layout.size));
   parallel_for(work.tiles(), threads, [&](int64_t index, int worker) {
     const TilePlace place = work.place(index);
     Tile tile;
-    layout.place(scratch.get() + worker * layout.size, &tile);
+    layout.place(scratch.at(worker * layout.size), &tile);
     work.fill(place, &tile);
     kernel.attend(&tile);
     write_tile(problem, buffers, work, place, tile);

@@ -63,6 +63,8 @@ TilePlace Work::place(int64_t index) const {
   place.number = n;
   place.sequence = sequence(n);
   place.key_head = local % problem_.hk;
+  place.first_head = place.key_head * group_;
+  place.heads = group_;
   const int64_t tile = tiles_per_head(place.sequence) - 1 - local / problem_.hk;
   place.first_row = tile * kTileRows;
   const int64_t left = place.sequence.q_rows * group_ - place.first_row;
@@ -72,7 +74,7 @@ TilePlace Work::place(int64_t index) const {
 
 // Rows run over queries last, so those of used queries come first.
 int Work::used_rows(const TilePlace& place) const {
-  const int64_t used = place.sequence.sq * group_ - place.first_row;
+  const int64_t used = place.sequence.sq * place.heads - place.first_row;
   return static_cast<int>(std::clamp<int64_t>(used, 0, place.rows));
 }
 

@@ -19,6 +19,8 @@ struct TilePlace {
   int64_t number = 0;  // of the sequence
   Sequence sequence;
   int64_t key_head = 0;
+  int64_t first_head = 0;  // of the query heads whose rows it holds; they share the key head
+  int64_t heads = 0;
   int64_t first_row = 0;
   int32_t rows = 0;
 };
@@ -33,9 +35,11 @@ class Work {
   TilePlace place(int64_t index) const;
 
   // Row r of a tile belongs to this query, counted within its sequence, and to this query head.
-  int64_t query(const TilePlace& place, int r) const { return (place.first_row + r) / group_; }
-  int64_t head(const TilePlace& place, int r) const {
-    return place.key_head * group_ + (place.first_row + r) % group_;
+  static int64_t query(const TilePlace& place, int r) {
+    return (place.first_row + r) / place.heads;
+  }
+  static int64_t head(const TilePlace& place, int r) {
+    return place.first_head + (place.first_row + r) % place.heads;
   }
 
   // Everything but the scratch pointers.

@@ -40,6 +40,18 @@ class Cases : public testing::TestWithParam<int32_t> {
     EXPECT_TRUE(verdict.ok()) << describe(instance.c) << ": " << verdict.sentence;
   }
 
+  // The same for a backward, with o and lse of the reference's forward.
+  bool gradients_offered(Instance& instance) {
+    const Answer forward = fill_forward(instance);
+    EXPECT_TRUE(forward.ok()) << describe(instance.c) << ": " << forward.message << forward.broken;
+    return offered(instance);
+  }
+
+  void expect_right_gradients(Instance instance) {
+    const Verdict verdict = check_backward(instance, backend());
+    EXPECT_TRUE(verdict.ok()) << describe(instance.c) << ": " << verdict.sentence;
+  }
+
   void expect_same(Instance a, Instance b, int64_t shift = 0) {
     const Verdict verdict = same_outputs(a, b, shift, backend());
     EXPECT_TRUE(verdict.ok()) << describe(a.c) << ": " << verdict.sentence;
@@ -74,7 +86,7 @@ void set_rows(Instance& instance, Role role, const Value& value) {
   const Case& c = instance.c;
   const bool keys = role == Role::kK || role == Role::kV;
   const int64_t heads = keys ? c.hk : c.hq;
-  const int64_t width = role == Role::kV ? c.dv : c.d;
+  const int64_t width = role == Role::kV || role == Role::kDout ? c.dv : c.d;
   for (int64_t n = 0; n < c.b; ++n) {
     const int64_t rows = (keys ? key_span(c, n) : query_span(c, n)).used;
     for (int64_t i = 0; i < rows; ++i) {

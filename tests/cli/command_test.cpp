@@ -178,7 +178,7 @@ TEST(CheckCommand, TestsABackend) {
   for (const json& suite : report.at("suites")) {
     EXPECT_EQ(suite.at("backend"), "cpu");
     EXPECT_EQ(suite.at("failed"), 0);
-    EXPECT_GT(suite.at("passed").get<int>() + suite.at("refused").get<int>(), 50) << suite;
+    EXPECT_GT(suite.at("passed").get<int>(), 50) << suite;
   }
 }
 

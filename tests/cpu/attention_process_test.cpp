@@ -103,5 +103,18 @@ TEST(CpuProcess, MemoryDoesNotGrowWithThePairs) {
   EXPECT_EQ(instance[Role::kO].at({0, 0, 0, 3}), instance[Role::kV].at({0, 0, 0, 3}));
 }
 
+// Tensors take 12 MiB, the sums of eight chunks 16 MiB.
+TEST(CpuProcess, MemoryOfTheBackwardDoesNotGrowWithThePairs) {
+  Instance instance = build(
+      {.op = VOLLEY_OP_BACKWARD, .sq = 16384, .sk = 16384, .d = 16, .dv = 16, .causal = true});
+  instance[Role::kO].fill(0);
+  instance[Role::kLse].fill(10);
+  instance.options.num_threads = 2;
+  const int64_t before = peak_kib();
+  const Instance done = answer_of(instance.clone());
+  EXPECT_LT(peak_kib() - before, 64 << 10);
+  EXPECT_NE(done[Role::kDk].at({0, 0, 0, 3}), 0);
+}
+
 }  // namespace
 }  // namespace volley::check

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// 1,000 random problems of everything that the CPU backend offers, against the reference; in ten
-// parts, so that they run side by side. A failure prints the case with its seed.
+// 1,000 random problems of everything that the CPU backend offers, against the reference, and 200
+// of its backward; in parts, so that they run side by side. A failure prints the case with its
+// seed; `volley check --full` draws more.
 #include <gtest/gtest.h>
 
 #include "suites.h"
@@ -22,6 +23,18 @@ TEST_P(RandomProblems, AgreeWithTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, RandomProblems, testing::Range(0, 10));
+
+class RandomGradients : public testing::TestWithParam<int> {};
+
+TEST_P(RandomGradients, AgreeWithTheReference) {
+  const auto first = static_cast<uint64_t>(GetParam()) * kPart;
+  const Report report =
+      find_suite("gradient random")->run({VOLLEY_BACKEND_CPU, kPart, first}, nullptr);
+  for (const std::string& failure : report.failures) ADD_FAILURE() << failure;
+  EXPECT_EQ(report.passed, kPart) << report.refused << " were refused";
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, RandomGradients, testing::Range(0, 2));
 
 }  // namespace
 }  // namespace volley::check

@@ -32,7 +32,8 @@ TEST_P(GradientSuites, Bits) { EXPECT_GT(run("gradient bits").passed, 30); }
 INSTANTIATE_TEST_SUITE_P(Backends, Suites,
                          testing::Values(VOLLEY_BACKEND_REFERENCE, VOLLEY_BACKEND_CPU),
                          [](const auto& test) { return volley_backend_name(test.param); });
-INSTANTIATE_TEST_SUITE_P(Backends, GradientSuites, testing::Values(VOLLEY_BACKEND_REFERENCE),
+INSTANTIATE_TEST_SUITE_P(Backends, GradientSuites,
+                         testing::Values(VOLLEY_BACKEND_REFERENCE, VOLLEY_BACKEND_CPU),
                          [](const auto& test) { return volley_backend_name(test.param); });
 
 }  // namespace
