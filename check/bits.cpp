@@ -104,15 +104,24 @@ Property layout_property(const Case& plain, Layout layout, const std::string& te
           [=](int32_t backend) { return same_cases(plain, other, 0, backend); }};
 }
 
+// As packed, or with used lengths, as `all`: which kernel runs may depend on that, never on the
+// neighbours.
 Property alone_property(const Case& all, int64_t n) {
   Case alone = all;
   alone.first = n;
   alone.b = 1;
   const Span queries = query_span(all, n);
   const Span keys = key_span(all, n);
-  alone.cu_q.clear(), alone.cu_k.clear(), alone.used_q.clear(), alone.used_k.clear();
-  alone.sq = queries.used;
-  alone.sk = keys.used;
+  if (!all.cu_q.empty()) {
+    alone.cu_q = {0, static_cast<int>(queries.used)};
+    alone.cu_k = {0, static_cast<int>(keys.used)};
+    alone.sq = queries.used;
+    alone.sk = keys.used;
+  }
+  if (!all.used_q.empty()) {
+    alone.used_q = {static_cast<int>(queries.used)};
+    alone.used_k = {static_cast<int>(keys.used)};
+  }
   return {fmt::format("{} alone: sequence {}", all.name, n),
           [=](int32_t backend) { return same_cases(alone, all, n, backend); }};
 }

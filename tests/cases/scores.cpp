@@ -29,6 +29,39 @@ TEST_P(Cases, LogitsBeyondAFiniteMinusInfinity) {
   }
 }
 
+// Logits that grow with the keys, from 0 to `top`, evenly or all at once near the end: a row's
+// maximum is nowhere near what its first keys promise. Every third row falls instead.
+Instance growing(const Case& c, double top, bool evenly) {
+  Instance instance = build(c);
+  const double root = std::sqrt(static_cast<double>(c.d));  // undoes the scale
+  set_rows(instance, Role::kQ, [=](int64_t, int64_t i, int64_t, int64_t x) {
+    return x == 0 ? (i % 3 == 2 ? -root : root) : 0.0;
+  });
+  set_rows(instance, Role::kK, [=](int64_t, int64_t j, int64_t, int64_t x) {
+    const double at = static_cast<double>(j) / static_cast<double>(c.sk - 1);
+    return x == 0 ? top * (evenly ? at : (at > 0.8 ? 1 : 0)) : 0.0;
+  });
+  return instance;
+}
+
+// A maximum that is followed lazily, or taken from the first keys on trust, must not show: P may
+// leave the range of fp16 (growth of 11), of bf16 and fp32 (of 88), or of everything.
+TEST_P(Cases, LogitsThatGrowWithTheKeys) {
+  for (const int32_t dtype : {VOLLEY_BF16, VOLLEY_F16}) {
+    for (const double top : {8.0, 20.0, 80.0, 160.0, 1000.0, 30000.0}) {
+      for (const bool evenly : {true, false}) {
+        for (const int64_t d : {64, 128, 256}) {
+          Case c = blank(dtype, 200, 700, d);
+          c.values = Values::kNormal;
+          c.set_heads(2, 1);
+          c.causal = evenly;
+          expect_right(growing(c, top, evenly));
+        }
+      }
+    }
+  }
+}
+
 // The same queries on keys [first, last) of `whole`.
 Instance part_of(const Instance& whole, int64_t first, int64_t last) {
   Case c = whole.c;
