@@ -4,6 +4,7 @@
 # build stops with a sentence that names the option, what was found and what is wanted.
 option(VOLLEY_BUILD_CLI "Build the command line tool" ${PROJECT_IS_TOP_LEVEL})
 option(VOLLEY_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(VOLLEY_EXPERIMENTS "Build the kernels that docs/tuning.md compares, too" OFF)
 option(VOLLEY_INSTALL "Define the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(VOLLEY_PYTHON "Define the install rules of the Python wheel, as pyproject.toml does" OFF)
 set(VOLLEY_CUDA AUTO CACHE STRING "Hopper kernels: AUTO (when a toolkit is found), ON or OFF")
@@ -25,7 +26,7 @@ function(volley_check_boolean variable)
 endfunction()
 
 volley_check_choice(VOLLEY_CUDA AUTO ON OFF)
-foreach(option VOLLEY_BUILD_CLI VOLLEY_BUILD_TESTS VOLLEY_INSTALL VOLLEY_PYTHON)
+foreach(option VOLLEY_BUILD_CLI VOLLEY_BUILD_TESTS VOLLEY_EXPERIMENTS VOLLEY_INSTALL VOLLEY_PYTHON)
   volley_check_boolean(${option})
 endforeach()
 

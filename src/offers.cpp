@@ -50,7 +50,7 @@ constexpr std::array<int32_t, 5> kEveryDtype = {VOLLEY_F64, VOLLEY_F32, VOLLEY_F
 constexpr std::array<int32_t, 4> kNoFp8 = {VOLLEY_F64, VOLLEY_F32, VOLLEY_F16, VOLLEY_BF16};
 constexpr std::array<int32_t, 4> kNoF64 = {VOLLEY_F32, VOLLEY_F16, VOLLEY_BF16, VOLLEY_E4M3};
 constexpr std::array<int32_t, 3> kUpTo32 = {VOLLEY_F32, VOLLEY_F16, VOLLEY_BF16};
-constexpr std::array<int32_t, 1> kBf16 = {VOLLEY_BF16};
+constexpr std::array<int32_t, 2> kHalves = {VOLLEY_F16, VOLLEY_BF16};
 
 // A forward without splits is deterministic and batch invariant as it is on every backend: each
 // row is computed by one tile whose arithmetic depends on that row's own data.
@@ -61,8 +61,10 @@ constexpr Offer kOffers[] = {
      kAll & ~(kSplits | kPrecision | kF64Output | kAccumulate | kLseGradient), 1024},
     {VOLLEY_BACKEND_CPU, VOLLEY_OP_BACKWARD, kUpTo32,
      kAll & ~(kSplits | kPrecision | kF64Output | kDescale), 1024},
-    {VOLLEY_BACKEND_SM90, VOLLEY_OP_FORWARD, kBf16,
-     kCausal | kDeterministic | kBatchInvariant | kFastAccuracy, 128},
+    {VOLLEY_BACKEND_SM90, VOLLEY_OP_FORWARD, kHalves,
+     kCausal | kWindow | kSoftcap | kSink | kVarlen | kUsedLengths | kDeterministic |
+         kBatchInvariant | kFastAccuracy | kF32Output | kDifferentDv,
+     256},
 };
 
 bool is_strided(const Tensor& tensor) {

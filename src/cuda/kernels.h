@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernels, by the addresses of their entries: what device code (instances/*.cu, passes/*.cu)
-// gives to the host. Plain C++.
+// The kernels, by the addresses of their entries: what device code (instances/*.cu) gives to
+// the host. Plain C++.
 #pragma once
 
 #include "cuda/config.h"
 
 namespace volley::cuda {
 
-template <int kRow>
-const void* fwd_kernel();  // the kernel of kFwdConfigs[kRow]
+// The kernel of fwd_config(row) (config_table.h), whose head dimensions are (kD, kDv).
+template <int kD, int kDv>
+const void* fwd_kernel(int row);
 
-const void* fill_kernel();  // takes FwdParams, as all of them do
+#if VOLLEY_EXPERIMENTS
+const void* experimental_kernel(int row);  // row >= kProductRows
+#endif
 
 }  // namespace volley::cuda

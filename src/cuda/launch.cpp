@@ -23,37 +23,80 @@ core::Status device_error(cudaError_t error, const char* what) {
                            cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+// An offset beyond all rows and keys says what one this large says, and leaves room for sums.
+int narrow(i64 offset) { return static_cast<int>(std::clamp(offset, -2 * kMaxRows, 2 * kMaxRows)); }
+
+i64 offset_of(const FwdGeometry& call) { return call.relative ? call.sk - call.sq : call.offset; }
+
+Lengths make_lengths(const FwdGeometry& call) {
+  Lengths l{};
+  l.cu_q.stride = call.cu_q_stride;
+  l.cu_k.stride = call.cu_k_stride;
+  l.used_q.stride = call.used_q_stride;
+  l.used_k.stride = call.used_k_stride;
+  l.batch = static_cast<int>(call.b);
+  l.total_q = static_cast<int>(call.q.rows);
+  const i64 offset = call.relative ? 0 : call.offset;
+  l.low =
+      narrow(call.left < 0 ? -2 * kMaxRows : narrow(offset) - std::min(call.left, 2 * kMaxRows));
+  l.high = narrow(call.right < 0 ? 2 * kMaxRows
+                                 : narrow(offset) + std::min(call.right, 2 * kMaxRows) + 1);
+  l.relative = call.relative ? 1 : 0;
+  if (call.softcap > 0) {
+    l.softcap = static_cast<float>(2 * std::numbers::log2e * call.scale / call.softcap);
+  }
+  return l;
+}
+
 // Fills in what does not depend on addresses.
-FwdParams make_params(const FwdConfig& config, const FwdGeometry& call, const Schedule& schedule) {
+FwdParams make_params(const FwdGeometry& call, const Schedule& schedule) {
   FwdParams p{};
   p.o_stride = call.o_stride;
   p.lse_stride = call.lse_stride;
-  p.scale_log2 = static_cast<float>(call.scale * std::numbers::log2e);
+  p.sink_stride = call.sink_stride;
+  p.sink_type = call.sink;
+  p.o_is_f32 = call.o_is_f32 ? 1 : 0;
+  const double logit = call.softcap > 0 ? call.softcap : call.scale;  // of a score of 1
+  p.scale_log2 = static_cast<float>(logit * std::numbers::log2e);
   p.sq = static_cast<int>(call.sq);
   p.sk = static_cast<int>(call.sk);
-  p.dv = config.dv;
-  // Beyond these bounds nothing, or everything, is visible already.
-  p.offset = static_cast<int>(std::clamp(call.offset, -call.sq, call.sk));
+  p.dv = static_cast<int>(call.dv);
+  p.offset = narrow(narrow(offset_of(call)) + std::min(call.right, 2 * kMaxRows));
   p.heads = static_cast<int>(call.hq);
   p.group = static_cast<int>(call.hq / call.hk);
   p.batch_heads = static_cast<int>(call.b * call.hq);
   p.q_tiles = static_cast<int>(schedule.q_tiles);
-  p.items = static_cast<int>(schedule.items);
-  p.pair_tiles = schedule.pair_tiles ? 1 : 0;
+  p.tiles = static_cast<int>(schedule.tiles);
   p.section = schedule.section;
+  p.lengths = make_lengths(call);
   return p;
 }
 
 void make_maps(const FwdConfig& config, const FwdGeometry& call, FwdLaunch* out) {
-  const TensorGeometry q{"q",     nullptr,  config.element, call.b,        call.sq,
-                         call.hq, config.d, call.q_stride,  config.block_m};
-  const TensorGeometry k{"k",     nullptr,  config.element, call.b,        call.sk,
-                         call.hk, config.d, call.k_stride,  config.block_n};
-  const TensorGeometry v{"v",     nullptr,   config.element, call.b,        call.sk,
-                         call.hk, config.dv, call.v_stride,  config.block_n};
+  const TensorGeometry q{"q",     nullptr, config.element, call.q.batch, call.q.rows,
+                         call.hq, call.d,  call.q_stride,  kRowsPerGroup};
+  TensorGeometry k{"k",     nullptr, config.element, call.k.batch,  call.k.rows,
+                   call.hk, call.d,  call.k_stride,  config.block_n};
+  TensorGeometry v{"v",     nullptr, config.element, call.k.batch,  call.k.rows,
+                   call.hk, call.dv, call.v_stride,  config.block_n};
+  if (!out->has_keys) {
+    // A map cannot describe an empty tensor. Blocks loaded through this one are hidden and cleared.
+    k = v = q;
+    k.box_rows = v.box_rows = config.block_n;
+  }
   out->q = make_operand_map(q);
   out->k = make_operand_map(k);
   out->v = make_operand_map(v);
+}
+
+void set_addresses(const FwdAddresses& at, FwdParams* p) {
+  p->o = at.o;
+  p->lse = at.lse;
+  p->sink = at.sink;
+  p->lengths.cu_q.data = at.cu_q;
+  p->lengths.cu_k.data = at.cu_k;
+  p->lengths.used_q.data = at.used_q;
+  p->lengths.used_k.data = at.used_k;
 }
 
 cudaError_t enqueue(const FwdLaunch& launch, FwdParams* params, void* stream) {
@@ -68,17 +111,13 @@ cudaError_t enqueue(const FwdLaunch& launch, FwdParams* params, void* stream) {
 FwdLaunch make_forward(const FwdConfig& config, const void* kernel, const FwdGeometry& geometry,
                        int sms) {
   FwdLaunch launch{};
-  if (geometry.b == 0 || geometry.hq == 0 || geometry.sq == 0) return launch;
+  if (geometry.b == 0 || geometry.hq == 0 || geometry.q.rows == 0) return launch;
+  const i64 offset = offset_of(geometry) + std::min(geometry.right, 2 * kMaxRows);
   const Schedule schedule =
-      make_schedule(config, geometry.b, geometry.hq, geometry.sq, geometry.sk, sms);
-  launch.params = make_params(config, geometry, schedule);
-  launch.grid = schedule.grid;
-  launch.loads = geometry.sk > 0;
-  if (!launch.loads) {
-    launch.kernel = fill_kernel();
-    launch.threads = 256;
-    return launch;
-  }
+      make_schedule(config, geometry.b, geometry.hq, geometry.sq, geometry.sk, offset, sms);
+  launch.params = make_params(geometry, schedule);
+  launch.grid = std::max(schedule.grid, 1);  // packed rows that no sequence owns are cleared
+  launch.has_keys = geometry.k.rows > 0 && geometry.k.batch > 0;
   launch.kernel = kernel;
   launch.threads = threads(config);
   launch.shared = shared_bytes(config);
@@ -100,13 +139,10 @@ core::Status load_forward(const FwdLaunch& launch) {
 core::Status launch_forward(const FwdLaunch& launch, const FwdAddresses& at, void* stream) {
   if (launch.grid == 0) return {};
   FwdParams params = launch.params;
-  params.o = static_cast<Bf16*>(at.o);
-  params.lse = at.lse;
-  if (launch.loads) {
-    VOLLEY_TRY(map_at(launch.q, at.q, &params.q));
-    VOLLEY_TRY(map_at(launch.k, at.k, &params.k));
-    VOLLEY_TRY(map_at(launch.v, at.v, &params.v));
-  }
+  set_addresses(at, &params);
+  VOLLEY_TRY(map_at(launch.q, at.q, &params.q));
+  VOLLEY_TRY(map_at(launch.k, launch.has_keys ? at.k : at.q, &params.k));
+  VOLLEY_TRY(map_at(launch.v, launch.has_keys ? at.v : at.q, &params.v));
   cudaError_t error = enqueue(launch, &params, stream);
   if (error == cudaErrorInvalidValue) {
     // A cudaDeviceReset since the plan was made took the kernel's shared memory limit with it.

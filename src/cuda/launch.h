@@ -12,6 +12,12 @@
 
 namespace volley::cuda {
 
+// The extents of q (or k and v) in memory; batch is 1 where sequences are packed.
+struct Extents {
+  i64 batch;
+  i64 rows;
+};
+
 // What a plan knows of a forward call. Tensors (b, s, h, d) by strides; checked by the plan. Any
 // extent may be 0.
 struct FwdGeometry {
@@ -20,22 +26,42 @@ struct FwdGeometry {
   Strides v_stride;
   Strides o_stride;
   Strides lse_stride;
-  i64 b;
-  i64 sq;
+  Extents q;
+  Extents k;
+  i64 b;   // sequences
+  i64 sq;  // queries of a sequence, at most
   i64 sk;
   i64 hq;
   i64 hk;
-  i64 offset;  // causal: query i sees key j iff j <= i + offset
+  i64 d;
+  i64 dv;
+  i64 left;  // query i sees key j iff -left <= j - i - offset <= right; -1 is open
+  i64 right;
+  i64 offset;     // added to the next
+  bool relative;  // offset is keys less queries, of each sequence
   double scale;
+  double softcap;
+  bool o_is_f32;
+  SinkType sink;
+  i64 sink_stride;
+  i64 cu_q_stride;
+  i64 cu_k_stride;
+  i64 used_q_stride;
+  i64 used_k_stride;
 };
 
-// What a run adds.
+// What a run adds; null: absent.
 struct FwdAddresses {
   const void* q;
   const void* k;
   const void* v;
   void* o;
-  float* lse;  // (b, hq, sq), or null
+  float* lse;
+  const void* sink;
+  const int* cu_q;
+  const int* cu_k;
+  const int* used_q;
+  const int* used_k;
 };
 
 struct FwdLaunch {
@@ -43,15 +69,14 @@ struct FwdLaunch {
   int grid;  // 0: nothing to do
   int threads;
   int shared;        // bytes
-  bool loads;        // the kernel reads q, k and v
+  bool has_keys;     // k and v may be read
   FwdParams params;  // all but addresses
   OperandMap q;
   OperandMap k;
   OperandMap v;
 };
 
-// The launch of a row's kernel, or of the fill kernel where there are no keys, on at most `sms`
-// SMs.
+// The launch of a config's kernel on at most `sms` SMs.
 FwdLaunch make_forward(const FwdConfig& config, const void* kernel, const FwdGeometry& geometry,
                        int sms);
 

@@ -3,12 +3,14 @@
 // The sm90 backend's plan: may this problem run on the Hopper kernels, and on which row of their
 // table? Pure, and the same in a build without CUDA, so that a plan can be made for a GPU that is
 // not here. What it cannot take it names, with the value found. Running: sm90_run.cpp.
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <numbers>
 
 #include "backend.h"
-#include "cuda/config.h"
+#include "cuda/config_table.h"
 #include "cuda/schedule.h"
 #if VOLLEY_WITH_CUDA
 #  include "cuda/sm90_run.h"
@@ -31,7 +33,7 @@ Status check_operand(const Problem& problem, Role role) {
   const Tensor& tensor = problem[role];
   const char* name = core::info(role).name;
   for (size_t axis = 0; axis < kAxes.size(); ++axis) {
-    const int64_t bytes = tensor.stride[axis] * 2;
+    const int64_t bytes = tensor.stride[axis] * (tensor.dtype == VOLLEY_F32 ? 4 : 2);
     if (bytes < 0 || bytes >= kMaxStride) {
       return core::not_offered(VOLLEY_REASON_STRIDE,
                                "sm90: {} stride of {} is {} bytes, TMA needs 0 to 2^40 - 1",
@@ -59,24 +61,79 @@ Status check_numbers(const Problem& problem) {
                              "sm90: scale is {}, which times log2(e) is no normal float",
                              problem.scale);
   }
-  if (problem.max_sq > kMaxRows || problem.max_sk > kMaxRows) {
-    return core::not_offered(VOLLEY_REASON_SIZE,
-                             "sm90: sq is {} and sk is {}, the kernel counts up to {}",
-                             problem.max_sq, problem.max_sk, kMaxRows);
+  const double cap_log2 = problem.softcap * std::numbers::log2e;
+  if (problem.softcap > 0 &&
+      !(cap_log2 <= std::numeric_limits<float>::max() && problem.scale / problem.softcap <= 1e30)) {
+    return core::not_offered(VOLLEY_REASON_SOFTCAP,
+                             "sm90: softcap is {} at a scale of {}, too far apart for floats",
+                             problem.softcap, problem.scale);
+  }
+  for (const Role role : {Role::kQ, Role::kK}) {
+    const i64 rows =
+        std::max(problem[role].shape[1], role == Role::kQ ? problem.max_sq : problem.max_sk);
+    if (rows > kMaxRows) {
+      return core::not_offered(VOLLEY_REASON_SIZE,
+                               "sm90: {} has {} rows, the kernel counts up to {}",
+                               core::info(role).name, rows, kMaxRows);
+    }
   }
   return {};
 }
 
+const char* mask_name(MaskKind mask) {
+  switch (mask) {
+    case MaskKind::kFull: return "full";
+    case MaskKind::kCausal: return "causal";
+    default: return "general";
+  }
+}
+
 void describe(const FwdConfig& config, const Schedule& schedule, core::Config* out) {
-  const bool causal = config.mask == MaskKind::kCausal;
-  out->name = fmt::format("bf16 d{} {} {}x{}, {} stages", config.d, causal ? "causal" : "full",
-                          config.block_m, config.block_n, config.stages);
+  const std::string dims = config.d == config.dv ? fmt::format("{}", config.d)
+                                                 : fmt::format("{}/{}", config.d, config.dv);
+  out->name =
+      fmt::format("{} d{} {} {}x{}, {} stages", config.element == Element::kBf16 ? "bf16" : "fp16",
+                  dims, mask_name(config.mask), config.block_m, config.block_n, config.stages);
   out->block_m = config.block_m;
   out->block_n = config.block_n;
   out->stages = config.stages;
   out->smem = shared_bytes(config);
   out->grid = schedule.grid;
   out->threads = threads(config);
+}
+
+// The kernels for a full and a causal mask know only sequences of one length.
+MaskKind kind_of(const Problem& problem) {
+  const bool one_length = !problem.packed_q && !problem.packed_k && !problem.has(Role::kSequsedQ) &&
+                          !problem.has(Role::kSequsedK) && problem.max_sk > 0;
+  if (!one_length || problem.softcap > 0 || problem[Role::kO].dtype == VOLLEY_F32) {
+    return MaskKind::kGeneral;
+  }
+  // A side of the band that hides no key is as good as open.
+  const int64_t offset = problem.band.offset(problem.max_sq, problem.max_sk);
+  const int64_t last_row = problem.max_sq - 1, last_key = problem.max_sk - 1;
+  if (problem.band.left >= 0 && problem.band.left < last_row + offset) return MaskKind::kGeneral;
+  const bool hides_right = problem.band.right >= 0 && problem.band.right < last_key - offset;
+  return hides_right ? MaskKind::kCausal : MaskKind::kFull;
+}
+
+Status check_head_dims(const Problem& problem) {
+  constexpr int64_t kStep = 8;  // 16 bytes
+  if (problem.d % kStep != 0 || problem.dv % kStep != 0) {
+    return core::not_offered(VOLLEY_REASON_HEAD_DIM,
+                             "sm90: head dims are {} and {}, the kernels take multiples of {}",
+                             problem.d, problem.dv, kStep);
+  }
+  return {};
+}
+
+// VOLLEY_FWD_ROW=n runs row n of the table where it is one for the problem, so that tests and
+// measurements reach rows that plans prefer others to. -1: unset.
+int forced_row() {
+  const char* text = std::getenv("VOLLEY_FWD_ROW");
+  if (text == nullptr) return -1;
+  const int row = std::atoi(text);
+  return row >= 0 && row < kFwdRows ? row : -1;
 }
 
 Status plan_forward(Plan* plan) {
@@ -86,35 +143,40 @@ Status plan_forward(Plan* plan) {
                              "sm90: {} has compute capability {}.{}, the kernels need 9.0",
                              plan->device.product, plan->device.arch / 10, plan->device.arch % 10);
   }
-  if (problem.d != problem.dv || (problem.d != 64 && problem.d != 128)) {
-    return core::not_offered(VOLLEY_REASON_HEAD_DIM,
-                             "sm90: head dims are {} and {}, the kernels are for 64 and 128",
-                             problem.d, problem.dv);
-  }
+  VOLLEY_TRY(check_head_dims(problem));
   for (const Role role : {Role::kQ, Role::kK, Role::kV, Role::kO}) {
     VOLLEY_TRY(check_operand(problem, role));
   }
   VOLLEY_TRY(check_numbers(problem));
 
-  const MaskKind mask = problem.band.open() ? MaskKind::kFull : MaskKind::kCausal;
-  const int row = choose(Element::kBf16, static_cast<int>(problem.d), static_cast<int>(problem.dv),
-                         mask, static_cast<int>(plan->device.smem_per_block));
+  const Element element = problem[Role::kQ].dtype == VOLLEY_BF16 ? Element::kBf16 : Element::kF16;
+  const HeadDims dims = padded_head_dims(static_cast<int>(problem.d), static_cast<int>(problem.dv));
+  const MaskKind kind = kind_of(problem);
+  int row =
+      choose(element, dims, kind, problem.max_sk, static_cast<int>(plan->device.smem_per_block));
+  if (const int forced = forced_row(); forced >= 0) {
+    const FwdConfig config = fwd_config(forced);
+    const bool fits = config.element == element && config.d == dims.d && config.dv == dims.dv;
+    if (fits && config.mask == kind) row = forced;
+  }
   if (row < 0) {
     return core::not_offered(VOLLEY_REASON_SHARED_MEMORY,
                              "sm90: {} grants a block {} bytes of shared memory, no config fits",
                              plan->device.product, plan->device.smem_per_block);
   }
-  const FwdConfig& config = kFwdConfigs[row];
-  const int sms = usable_sms(problem.max_sms, plan->device.sms);
-  const Schedule schedule =
-      make_schedule(config, problem.b, problem.hq, problem.max_sq, problem.max_sk, sms);
-  if (problem.b * problem.hq > 0 && schedule.q_tiles > kMaxTiles / (problem.b * problem.hq)) {
+  const FwdConfig config = fwd_config(row);
+  const i64 tiles = (problem.max_sq + config.block_m - 1) / config.block_m;
+  if (problem.b * problem.hq > 0 && tiles > kMaxTiles / (problem.b * problem.hq)) {
     return core::not_offered(VOLLEY_REASON_SIZE,
                              "sm90: b * hq is {} and sq is {}: more than {} tiles of {} queries",
                              problem.b * problem.hq, problem.max_sq, kMaxTiles, config.block_m);
   }
+  const int sms = usable_sms(problem.max_sms, plan->device.sms);
   plan->config.row = row;
-  describe(config, schedule, &plan->config);
+  describe(config,
+           make_schedule(config, problem.b, problem.hq, problem.max_sq, problem.max_sk,
+                         problem.band.offset(problem.max_sq, problem.max_sk), sms),
+           &plan->config);
   return {};
 }
 

@@ -6,9 +6,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <array>
+#include <memory>
 #include <utility>
 
+#include "cuda/config_table.h"
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
 #include "cuda/place.h"
@@ -48,14 +49,28 @@ class CurrentDevice {
   cudaError_t error_ = cudaSuccess;
 };
 
-template <int... kRows>
-const void* kernel_of(int row, std::integer_sequence<int, kRows...>) {
-  static const std::array<const void*, sizeof...(kRows)> kernels = {fwd_kernel<kRows>()...};
-  return kernels[static_cast<size_t>(row)];
+const void* kernel_of(int row) {
+#if VOLLEY_EXPERIMENTS
+  if (row >= kProductRows) return experimental_kernel(row);
+#endif
+  const FwdConfig config = fwd_config(row);
+  const auto is = [&](int d, int dv) { return config.d == d && config.dv == dv; };
+  if (is(64, 64)) return fwd_kernel<64, 64>(row);
+  if (is(96, 96)) return fwd_kernel<96, 96>(row);
+  if (is(128, 128)) return fwd_kernel<128, 128>(row);
+  if (is(192, 128)) return fwd_kernel<192, 128>(row);
+  if (is(192, 192)) return fwd_kernel<192, 192>(row);
+  if (is(256, 256)) return fwd_kernel<256, 256>(row);
+  return nullptr;
 }
 
-const void* kernel_of(const core::Plan& plan) {
-  return kernel_of(plan.config.row, std::make_integer_sequence<int, kFwdRows>{});
+SinkType sink_type(const core::Problem& problem) {
+  if (!problem.has(Role::kSink)) return kNoSink;
+  switch (problem[Role::kSink].dtype) {
+    case VOLLEY_F16: return kSinkF16;
+    case VOLLEY_BF16: return kSinkBf16;
+    default: return kSinkF32;
+  }
 }
 
 // (b, s, h, d)
@@ -70,13 +85,28 @@ FwdGeometry geometry_of(const core::Problem& problem) {
   geometry.v_stride = rows_strides(problem[Role::kV]);
   geometry.o_stride = rows_strides(problem[Role::kO]);
   geometry.lse_stride = heads_strides(problem[Role::kLse]);
+  geometry.q = {problem[Role::kQ].shape[0], problem[Role::kQ].shape[1]};
+  geometry.k = {problem[Role::kK].shape[0], problem[Role::kK].shape[1]};
   geometry.b = problem.b;
   geometry.sq = problem.max_sq;
   geometry.sk = problem.max_sk;
   geometry.hq = problem.hq;
   geometry.hk = problem.hk;
+  geometry.d = problem.d;
+  geometry.dv = problem.dv;
+  geometry.left = problem.band.left;
+  geometry.right = problem.band.right;
   geometry.offset = problem.band.offset(problem.max_sq, problem.max_sk);
+  geometry.relative = problem.band.alignment == VOLLEY_ALIGN_BOTTOM_RIGHT;
   geometry.scale = problem.scale;
+  geometry.softcap = problem.softcap;
+  geometry.o_is_f32 = problem[Role::kO].dtype == VOLLEY_F32;
+  geometry.sink = sink_type(problem);
+  geometry.sink_stride = problem[Role::kSink].stride[0];
+  geometry.cu_q_stride = problem[Role::kCuSeqlensQ].stride[0];
+  geometry.cu_k_stride = problem[Role::kCuSeqlensK].stride[0];
+  geometry.used_q_stride = problem[Role::kSequsedQ].stride[0];
+  geometry.used_k_stride = problem[Role::kSequsedK].stride[0];
   return geometry;
 }
 
@@ -85,9 +115,9 @@ FwdGeometry geometry_of(const core::Problem& problem) {
 core::Status sm90_prepare(core::Plan* plan) {
   const CurrentDevice device(plan->device.id);
   VOLLEY_TRY(device.status());
-  auto launch = std::make_shared<FwdLaunch>(
-      make_forward(kFwdConfigs[plan->config.row], kernel_of(*plan), geometry_of(plan->problem),
-                   usable_sms(plan->problem.max_sms, plan->device.sms)));
+  auto launch = std::make_shared<FwdLaunch>(make_forward(
+      fwd_config(plan->config.row), kernel_of(plan->config.row), geometry_of(plan->problem),
+      usable_sms(plan->problem.max_sms, plan->device.sms)));
   VOLLEY_TRY(load_forward(*launch));
   plan->prepared.data = std::move(launch);
   return {};
@@ -99,10 +129,18 @@ core::Status sm90_run(const core::Plan& plan, const core::Buffers& buffers, core
   const CurrentDevice device(plan.device.id);
   VOLLEY_TRY(device.status());
   const auto& launch = *static_cast<const FwdLaunch*>(plan.prepared.data.get());
-  return launch_forward(launch,
-                        {buffers[Role::kQ], buffers[Role::kK], buffers[Role::kV], buffers[Role::kO],
-                         buffers.as<float>(Role::kLse)},
-                        stream);
+  FwdAddresses at{};
+  at.q = buffers[Role::kQ];
+  at.k = buffers[Role::kK];
+  at.v = buffers[Role::kV];
+  at.o = buffers[Role::kO];
+  at.lse = buffers.as<float>(Role::kLse);
+  at.sink = buffers[Role::kSink];
+  at.cu_q = buffers.as<const int>(Role::kCuSeqlensQ);
+  at.cu_k = buffers.as<const int>(Role::kCuSeqlensK);
+  at.used_q = buffers.as<const int>(Role::kSequsedQ);
+  at.used_k = buffers.as<const int>(Role::kSequsedK);
+  return launch_forward(launch, at, stream);
 }
 
 }  // namespace volley::cuda

@@ -45,20 +45,19 @@ core::Status encode_tensor_map(const TensorGeometry& tensor, TensorMap* out) {
                              "the driver has no cuTensorMapEncodeTiled: CUDA 12.0 or newer is "
                              "needed for the sm90 backend");
   }
-  const cuuint64_t extent[5] = {
-      64, static_cast<cuuint64_t>(tensor.rows), static_cast<cuuint64_t>(tensor.d / 64),
+  const cuuint64_t extent[4] = {
+      static_cast<cuuint64_t>(tensor.d), static_cast<cuuint64_t>(tensor.rows),
       static_cast<cuuint64_t>(tensor.heads), static_cast<cuuint64_t>(tensor.batch)};
-  const cuuint64_t stride[4] = {stride_bytes(tensor.stride.row, tensor.rows), 128,
+  const cuuint64_t stride[3] = {stride_bytes(tensor.stride.row, tensor.rows),
                                 stride_bytes(tensor.stride.head, tensor.heads),
                                 stride_bytes(tensor.stride.batch, tensor.batch)};
-  const cuuint32_t box[5] = {64, static_cast<cuuint32_t>(tensor.box_rows),
-                             static_cast<cuuint32_t>(tensor.d / 64), 1, 1};
-  const cuuint32_t every[5] = {1, 1, 1, 1, 1};
+  const cuuint32_t box[4] = {kChunk, static_cast<cuuint32_t>(tensor.box_rows), 1, 1};
+  const cuuint32_t every[4] = {1, 1, 1, 1};
   const CUresult result =
       encode(reinterpret_cast<CUtensorMap*>(out),
              tensor.element == Element::kBf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-             5, const_cast<void*>(tensor.data), extent, stride, box, every,
+             4, const_cast<void*>(tensor.data), extent, stride, box, every,
              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result == CUDA_SUCCESS) return {};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tensor maps: what TMA must know of a tensor in global memory. A (b, s, h, d) tensor of 16-bit
-// elements becomes a rank-5 map (b, h, d / 64, s, 64), so that one instruction moves a tile of
-// any head dimension in the swizzled layout of common/layout.cuh.
+// elements becomes a rank-4 map (b, h, s, d) whose box is some rows of 64 columns, in the swizzled
+// layout of common/layout.cuh. Rows and columns past the tensor's are loaded as zeros, so a head
+// dimension that no kernel has runs in the next.
 #pragma once
 
 #include "cuda/config.h"
@@ -18,7 +19,7 @@ struct TensorGeometry {
   i64 batch;  // extents, each at least 1
   i64 rows;
   i64 heads;
-  i64 d;           // a multiple of 64
+  i64 d;           // a multiple of 8
   Strides stride;  // elements, each a multiple of 8; 0 broadcasts
   int box_rows;    // rows of a tile
 };

@@ -11,7 +11,8 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 using i64 = long long;
 
-struct Bf16 {
+// A bf16 or an fp16.
+struct Bits16 {
   unsigned short bits;
 };
 

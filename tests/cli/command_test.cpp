@@ -131,7 +131,7 @@ TEST(PlanCommand, SaysWhyTheFastPathIsNotTaken) {
       volley({"plan", "--device", "h200", "--backend", "sm90", "--misaligned", "2"});
   EXPECT_EQ(address.code, 2);
   EXPECT_TRUE(contains(address.err, "[not_offered, alignment]")) << address.err;
-  const Outcome width = volley({"plan", "--device", "h200", "--backend", "sm90", "--d", "32"});
+  const Outcome width = volley({"plan", "--device", "h200", "--backend", "sm90", "--d", "36"});
   EXPECT_EQ(width.code, 2);
   EXPECT_TRUE(contains(width.err, "[not_offered, head_dim]")) << width.err;
 }

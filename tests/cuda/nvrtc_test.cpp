@@ -7,14 +7,14 @@
 
 #include <string>
 
-#include "cuda/config.h"
+#include "cuda/config_table.h"
 
 namespace volley::cuda {
 namespace {
 
 std::string source_of(int row) {
-  const std::string config = "kFwdConfigs[" + std::to_string(row) + "]";
-  return "#include \"cuda/sm90/forward.cuh\"\n"
+  const std::string config = "fwd_config(" + std::to_string(row) + ")";
+  return "#include \"cuda/config_table.h\"\n#include \"cuda/sm90/forward.cuh\"\n"
          "using namespace volley::cuda;\n"
          "__global__ void __launch_bounds__(threads(" +
          config +

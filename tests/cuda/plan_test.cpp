@@ -4,8 +4,13 @@
 // take, and the schedule.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
 #include "backend.h"
-#include "cuda/config.h"
+#include "cuda/config_table.h"
 #include "cuda/schedule.h"
 #include "unit/problem_builder.h"
 
@@ -31,13 +36,32 @@ ProblemBuilder plain(int64_t d, bool causal) {
 
 TEST(Sm90Plan, EveryRowIsChosenForItsProblem) {
   for (int row = 0; row < kFwdRows; ++row) {
-    const FwdConfig& config = kFwdConfigs[row];
+    const FwdConfig config = fwd_config(row);
+    ProblemBuilder builder(config.element == Element::kBf16 ? VOLLEY_BF16 : VOLLEY_F16, 2, 500,
+                           std::max(config.from_keys, 700), 4, 2, config.d, config.dv);
+    builder.options.causal = config.mask == MaskKind::kCausal;
+    if (config.mask == MaskKind::kGeneral) builder.options.window_left = 100;
     Plan plan;
-    const Status status = plan_on(plain(config.d, config.mask == MaskKind::kCausal), "h200", &plan);
+    const Status status = plan_on(builder, "h200", &plan);
     ASSERT_TRUE(status.ok()) << status.message;
     EXPECT_EQ(plan.config.row, row);
     EXPECT_EQ(plan.config.smem, shared_bytes(config));
     EXPECT_EQ(plan.workspace, 0u);
+  }
+}
+
+TEST(Sm90Plan, OtherHeadDimsRunInTheNext) {
+  for (const auto [d, dv, row_d, row_dv] :
+       {std::array{8, 8, 64, 64}, std::array{72, 64, 96, 96}, std::array{104, 128, 128, 128},
+        std::array{136, 128, 192, 128}, std::array{136, 136, 192, 192},
+        std::array{64, 256, 256, 256}}) {
+    Plan plan;
+    const Status status =
+        plan_on(ProblemBuilder(VOLLEY_F16, 2, 500, 700, 4, 2, d, dv), "h200", &plan);
+    ASSERT_TRUE(status.ok()) << status.message;
+    const FwdConfig config = fwd_config(plan.config.row);
+    EXPECT_EQ(config.d, row_d);
+    EXPECT_EQ(config.dv, row_dv);
   }
 }
 
@@ -81,13 +105,13 @@ const Refusal kRefusals[] = {
     {"Scale", [](ProblemBuilder& b) { b.options.scale = 1e300; }, VOLLEY_REASON_SCALE, "1e+300"},
     {"TinyScale", [](ProblemBuilder& b) { b.options.scale = 1e-300; }, VOLLEY_REASON_SCALE,
      "1e-300"},
-    {"HeadDim", [](ProblemBuilder& b) { b = ProblemBuilder(VOLLEY_BF16, 1, 8, 8, 1, 1, 80, 80); },
-     VOLLEY_REASON_HEAD_DIM, "80"},
+    {"HeadDim", [](ProblemBuilder& b) { b = ProblemBuilder(VOLLEY_BF16, 1, 8, 8, 1, 1, 84, 84); },
+     VOLLEY_REASON_HEAD_DIM, "84"},
     {"Rows",
      [](ProblemBuilder& b) {
-       b = ProblemBuilder(VOLLEY_BF16, 1, 8, (int64_t{1} << 30) + 1, 1, 1, 64, 64);
+       b = ProblemBuilder(VOLLEY_BF16, 1, 8, (int64_t{1} << 28) + 1, 1, 1, 64, 64);
      },
-     VOLLEY_REASON_SIZE, "1073741825"},
+     VOLLEY_REASON_SIZE, "268435457"},
     {"Tiles",
      [](ProblemBuilder& b) {
        b = ProblemBuilder(VOLLEY_BF16, (int64_t{1} << 30) + 1, 1, 1, 1, 1, 64, 64);
@@ -115,23 +139,53 @@ TEST(Sm90Plan, MaxSmsBoundsTheGrid) {
   }
 }
 
-TEST(Schedule, PairsAreForCausalWithMoreTilesThanSms) {
-  FwdConfig config = kFwdConfigs[kBf16D128Causal];
-  const Schedule few = make_schedule(config, 1, 4, 4 * config.block_m, 1024, 132);
-  EXPECT_FALSE(few.pair_tiles);
-  EXPECT_EQ(few.items, 16);
-  EXPECT_EQ(few.grid, 16);
-  const Schedule many = make_schedule(config, 2, 16, 7 * config.block_m - 5, 1024, 132);
-  EXPECT_TRUE(many.pair_tiles);
-  EXPECT_EQ(many.q_tiles, 7);
-  EXPECT_EQ(many.items, 2 * 16 * 4);
-  config.mask = MaskKind::kFull;
-  EXPECT_FALSE(make_schedule(config, 2, 16, 7 * config.block_m, 1024, 132).pair_tiles);
+// The blocks of keys that each CTA of a causal schedule computes, by the rule of common/walk.cuh.
+std::vector<int64_t> blocks_of_ctas(const FwdConfig& config, const Schedule& s, int64_t heads,
+                                    int64_t sk) {
+  std::vector<int64_t> blocks(static_cast<size_t>(s.grid));
+  for (int64_t tile = 0; tile < s.tiles; ++tile) {
+    const int64_t section = tile / (s.q_tiles * s.section);
+    const int64_t width = std::min<int64_t>(s.section, heads - section * s.section);
+    const int64_t rank = (tile - section * s.q_tiles * s.section) / width;
+    const int64_t keys = std::min<int64_t>((s.q_tiles - rank) * config.block_m, sk);
+    const int64_t place = tile % s.grid;
+    const bool back = tile / s.grid % 2 != 0;
+    blocks[static_cast<size_t>(back ? s.grid - 1 - place : place)] +=
+        (keys + config.block_n - 1) / config.block_n;
+  }
+  return blocks;
+}
+
+TEST(Schedule, CausalTilesAreDealtOutEvenly) {
+  for (const int d : {64, 128, 256}) {
+    for (const int64_t s : {512, 1024, 2048, 4096, 8192, 16384}) {
+      const int64_t b = 16384 / s, heads = 2048 / d;
+      const FwdConfig config =
+          fwd_config(choose(Element::kBf16, {d, d}, MaskKind::kCausal, s, 232448));
+      const Schedule schedule = make_schedule(config, b, heads, s, s, 0, 132);
+      const std::vector<int64_t> blocks = blocks_of_ctas(config, schedule, b * heads, s);
+      const auto total = std::accumulate(blocks.begin(), blocks.end(), int64_t{0});
+      const auto most = *std::max_element(blocks.begin(), blocks.end());
+      EXPECT_LE(static_cast<double>(most) * 132, 1.12 * static_cast<double>(total))
+          << "d " << d << ", s " << s << ", section " << schedule.section;
+    }
+  }
+}
+
+TEST(Schedule, FullTilesAreNumbered) {
+  const FwdConfig config =
+      fwd_config(choose(Element::kF16, {128, 128}, MaskKind::kFull, 1, 232448));
+  const Schedule schedule = make_schedule(config, 2, 16, 7 * config.block_m - 5, 1024, 0, 132);
+  EXPECT_EQ(schedule.q_tiles, 7);
+  EXPECT_EQ(schedule.tiles, 2 * 16 * 7);
+  EXPECT_EQ(schedule.grid, 132);
 }
 
 TEST(Schedule, NothingToDoNeedsNoCta) {
-  EXPECT_EQ(make_schedule(kFwdConfigs[kBf16D64Full], 0, 4, 128, 128, 132).grid, 0);
-  EXPECT_EQ(make_schedule(kFwdConfigs[kBf16D64Full], 4, 4, 0, 128, 132).grid, 0);
+  for (int row = 0; row < kFwdRows; ++row) {
+    EXPECT_EQ(make_schedule(fwd_config(row), 0, 4, 128, 128, 0, 132).grid, 0);
+    EXPECT_EQ(make_schedule(fwd_config(row), 4, 4, 0, 128, 0, 132).grid, 0);
+  }
 }
 
 }  // namespace

@@ -71,16 +71,18 @@ __global__ void __launch_bounds__(256, 1) probe_kernel(Probes* out) {
 }
 
 __global__ void load_kernel(const __grid_constant__ TensorMap map, int row, int head, int batch,
-                            int elements, Bf16* out) {
+                            int elements, Bits16* out) {
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
-  auto* const tile = reinterpret_cast<Bf16*>(dynamic_shared);
+  auto* const tile = reinterpret_cast<Bits16*>(dynamic_shared);
   __shared__ ptx::Barrier full;
   if (threadIdx.x == 0) {
     ptx::prefetch(map);
     ptx::init(full, 1);
     ptx::fence_barrier_init();
     ptx::arrive_expecting(full, elements * 2);
-    ptx::load_box(tile, map, full, row, head, batch);
+    const int chunk_elements = elements / 2;  // of two chunks of 64 columns
+    ptx::load_box(tile, map, full, 0, row, head, batch);
+    ptx::load_box(tile + chunk_elements, map, full, kChunk, row, head, batch);
   }
   __syncthreads();
   ptx::wait(full, 0);
@@ -108,12 +110,12 @@ bool run_probes(Probes* out, std::string* error) {
 
 bool load_tile(const TensorMap& map, int row, int head, int batch, int elements,
                std::vector<uint16_t>* tile, std::string* error) {
-  Bf16* device = nullptr;
-  cudaMalloc(&device, elements * sizeof(Bf16));
-  load_kernel<<<1, 128, elements * sizeof(Bf16)>>>(map, row, head, batch, elements, device);
+  Bits16* device = nullptr;
+  cudaMalloc(&device, elements * sizeof(Bits16));
+  load_kernel<<<1, 128, elements * sizeof(Bits16)>>>(map, row, head, batch, elements, device);
   const bool done = finish(error);
   tile->resize(elements);
-  cudaMemcpy(tile->data(), device, elements * sizeof(Bf16), cudaMemcpyDeviceToHost);
+  cudaMemcpy(tile->data(), device, elements * sizeof(Bits16), cudaMemcpyDeviceToHost);
   cudaFree(device);
   return done;
 }

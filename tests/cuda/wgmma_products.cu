@@ -23,12 +23,12 @@ __device__ int swizzled(int rows, int row, int col) {
 template <int kN>
 struct alignas(1024) Tiles {
   static constexpr int kColumns = (kN + kChunk - 1) / kChunk * kChunk;
-  Bf16 a[kM * kK];
-  alignas(1024) Bf16 b[kColumns * kK];
+  Bits16 a[kM * kK];
+  alignas(1024) Bits16 b[kColumns * kK];
 };
 
 template <int kN>
-__device__ void store_tiles(Tiles<kN>& tiles, const Bf16* a, const Bf16* b, bool b_k_major) {
+__device__ void store_tiles(Tiles<kN>& tiles, const Bits16* a, const Bits16* b, bool b_k_major) {
   for (int i = threadIdx.x; i < kM * kK; i += blockDim.x) {
     tiles.a[swizzled(kM, i / kK, i % kK)] = a[i];
   }
@@ -41,7 +41,7 @@ __device__ void store_tiles(Tiles<kN>& tiles, const Bf16* a, const Bf16* b, bool
 }
 
 template <Element kElement, int kN, Form kForm>
-__device__ void product(float (&d)[kN / 2], const Tiles<kN>& tiles, const Bf16* a,
+__device__ void product(float (&d)[kN / 2], const Tiles<kN>& tiles, const Bits16* a,
                         bool accumulate) {
   constexpr bool kFromRegisters = kForm == Form::kRsK || kForm == Form::kRsMN;
   constexpr ptx::Major kMajor =
@@ -53,7 +53,7 @@ __device__ void product(float (&d)[kN / 2], const Tiles<kN>& tiles, const Bf16* 
 #pragma unroll
   for (int i = 0; i < kK / 16 * AFragment::kRegisters; ++i) {
     const int from = AFragment::source(i / AFragment::kRegisters, i % AFragment::kRegisters);
-    const Bf16* const pair = a + at.row(from) * kK + at.col(from);
+    const Bits16* const pair = a + at.row(from) * kK + at.col(from);
     fragments[i] = pair[0].bits | static_cast<u32>(pair[1].bits) << 16;
   }
   ptx::touch(d);
@@ -78,7 +78,7 @@ __device__ void product(float (&d)[kN / 2], const Tiles<kN>& tiles, const Bf16* 
 
 template <Element kElement, int kN, Form kForm>
 __global__ void __launch_bounds__(128)
-    multiply_kernel(const Bf16* a, const Bf16* b, float* out, bool accumulate) {
+    multiply_kernel(const Bits16* a, const Bits16* b, float* out, bool accumulate) {
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   auto& tiles = *reinterpret_cast<Tiles<kN>*>(dynamic_shared);
   store_tiles(tiles, a, b, kForm == Form::kSsK || kForm == Form::kRsK);

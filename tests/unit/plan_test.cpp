@@ -91,11 +91,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"HeadDim", VOLLEY_REASON_HEAD_DIM, "h200",
                 [](B& b) {
                   for (const Role role : {Role::kQ, Role::kK, Role::kV, Role::kO}) {
-                    b[role].shape[3] = 72;
+                    b[role].shape[3] = 76;
                   }
                 }},
         Refused{"Dv", VOLLEY_REASON_HEAD_DIM, "h200",
-                [](B& b) { b[Role::kV].shape[3] = b[Role::kO].shape[3] = 64; }},
+                [](B& b) { b[Role::kV].shape[3] = b[Role::kO].shape[3] = 60; }},
         Refused{"RowStride", VOLLEY_REASON_STRIDE, "h200",
                 [](B& b) { b[Role::kK].stride[1] += 1; }},
         Refused{"NegativeStride", VOLLEY_REASON_STRIDE, "h200",
@@ -103,8 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"LastStride", VOLLEY_REASON_STRIDE, "h200",
                 [](B& b) { b[Role::kQ].stride[3] = 2; }},
         Refused{"Base", VOLLEY_REASON_ALIGNMENT, "h200", [](B& b) { b[Role::kV].alignment = 8; }},
-        Refused{"Window", VOLLEY_REASON_WINDOW, "h200", [](B& b) { b.options.window_left = 128; }},
-        Refused{"Softcap", VOLLEY_REASON_SOFTCAP, "h200", [](B& b) { b.options.softcap = 30; }},
+        Refused{"Splits", VOLLEY_REASON_SPLITS, "h200", [](B& b) { b.options.num_splits = 2; }},
+        Refused{"Softcap", VOLLEY_REASON_SOFTCAP, "h200", [](B& b) { b.options.softcap = 1e-300; }},
         Refused{"Scale", VOLLEY_REASON_SCALE, "h200", [](B& b) { b.options.scale = -1; }},
         Refused{"Backward", VOLLEY_REASON_BACKWARD, "h200", [](B& b) { b.backward(); }},
         Refused{"Ampere", VOLLEY_REASON_ARCH, "a100", [](B&) {}},

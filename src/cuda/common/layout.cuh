@@ -33,8 +33,6 @@ struct AFragment {
   static constexpr int kRegisters = 4;  // a k-step
 };
 
-constexpr int kChunk = 64;  // columns in one swizzled row of 128 bytes
-
 // Descriptors count in units of 16 bytes.
 __host__ __device__ constexpr u64 units(int elements) {
   return static_cast<u64>(elements) * 2 / 16;

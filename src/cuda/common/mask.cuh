@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which keys a query sees. Every mask here is a limit: a row sees the keys before it. Scores of
+// Which keys a query sees. Every mask here is a range of keys that moves with the row. Scores of
 // hidden keys become -infinity, the real one.
 #pragma once
 
@@ -11,27 +11,43 @@ namespace volley::cuda {
 
 constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
-// The number of keys that query `row` sees. It may be negative.
+// Query i of a sequence sees key j iff i + low <= j < i + high and j < sk.
+struct Band {
+  int low;   // kGeneral only
+  int high;  // not kFull
+  int sk;
+};
+
 template <MaskKind kMask>
-__device__ __forceinline__ int visible_keys(const FwdParams& p, int row) {
-  if constexpr (kMask == MaskKind::kFull) return p.sk;
-  return min(p.sk, row + 1 + p.offset);
+__device__ __forceinline__ Band band_of(const FwdParams& p, int sq, int sk) {
+  if constexpr (kMask == MaskKind::kFull) return {0, 0, p.sk};
+  if constexpr (kMask == MaskKind::kCausal) return {0, 1 + p.offset, p.sk};
+  const int shift = p.lengths.relative != 0 ? sk - sq : 0;
+  return {p.lengths.low + shift, p.lengths.high + shift, sk};
 }
 
-// The number of leading blocks in which no query from `first_row` on has a hidden key.
-template <MaskKind kMask, int kBlockN>
-__device__ __forceinline__ int unmasked_blocks(const FwdParams& p, int first_row) {
-  return max(0, visible_keys<kMask>(p, first_row)) / kBlockN;
+// The first key that query `row` sees, unless it sees none.
+template <MaskKind kMask>
+__device__ __forceinline__ int first_key(const Band& band, int row) {
+  return kMask == MaskKind::kGeneral ? max(0, row + band.low) : 0;
 }
 
-// Hides scores of keys at or past the limits of the thread's two rows, both counted from the
-// block's first key. Threads: any; registers: s in place.
-template <int kCount>
-__device__ __forceinline__ void hide(float (&s)[kCount], const int (&limit)[2], int first_col) {
-  const int left[2] = {limit[0] - first_col, limit[1] - first_col};
+// The key after the last that query `row` sees. It may be negative.
+template <MaskKind kMask>
+__device__ __forceinline__ int end_key(const Band& band, int row) {
+  return kMask == MaskKind::kFull ? band.sk : min(band.sk, row + band.high);
+}
+
+// Hides scores of keys outside the ranges of the thread's two rows, which are counted from the
+// thread's first column. Threads: any; registers: s in place.
+template <MaskKind kMask, int kCount>
+__device__ __forceinline__ void hide(float (&s)[kCount], const int (&first)[2],
+                                     const int (&end)[2]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    if (Accumulator::col_offset(i) >= left[Accumulator::slot(i)]) s[i] = -kInfinity;
+    const int col = Accumulator::col_offset(i), slot = Accumulator::slot(i);
+    const bool before = kMask == MaskKind::kGeneral && col < first[slot];
+    if (before || col >= end[slot]) s[i] = -kInfinity;
   }
 }
 

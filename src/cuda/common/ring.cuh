@@ -22,6 +22,12 @@ struct Ring {
       parity ^= 1;
     }
   }
+
+  // Makes the compiler forget that the position is the same in all lanes. Threads: a whole warp.
+  __device__ __forceinline__ void hide() {
+    stage = ptx::from_lane(stage, 0);
+    parity = static_cast<u32>(ptx::from_lane(static_cast<int>(parity), 0));
+  }
 };
 
 // One arrival for the calling warp: what it has read of a stage may be overwritten.

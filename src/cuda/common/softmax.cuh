@@ -15,10 +15,9 @@
 
 namespace volley::cuda {
 
-// The thread's two rows. `maximum` is of s, `shift` is m * scale; both only ever move in softmax().
+// The thread's two rows. `maximum` is of s.
 struct RowState {
   float maximum[2] = {-kInfinity, -kInfinity};
-  float shift[2] = {0.f, 0.f};
   float sum[2] = {0.f, 0.f};
   bool huge = false;  // somewhere in the warp a shift is too large to be subtracted rounded
 };
@@ -33,15 +32,16 @@ __device__ __forceinline__ float quad_sum(float x) {
   return x + ptx::shuffle_xor(x, 2);
 }
 
-// The largest score of each row. Four chains a row hide the latency of a comparison.
-template <int kCount>
+// The largest score of each row among the first kUsed registers. Four chains a row hide the latency
+// of a comparison. Threads: a whole warp.
+template <int kUsed, int kCount>
 __device__ __forceinline__ void row_max(const float (&s)[kCount], float (&top)[2]) {
   constexpr int kChains = 8;  // registers 0, 1, 4, 5 are row 0's, 2, 3, 6, 7 row 1's
   float chain[kChains];
 #pragma unroll
   for (int i = 0; i < kChains; ++i) chain[i] = s[i];
 #pragma unroll
-  for (int i = kChains; i < kCount; ++i) chain[i % kChains] = fmaxf(chain[i % kChains], s[i]);
+  for (int i = kChains; i < kUsed; ++i) chain[i % kChains] = fmaxf(chain[i % kChains], s[i]);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float low = fmaxf(chain[2 * r], chain[2 * r + 1]);
@@ -50,8 +50,20 @@ __device__ __forceinline__ void row_max(const float (&s)[kCount], float (&top)[2
   }
 }
 
+// What is subtracted from s for a row of this maximum. A row that has seen no key has only scores
+// of -infinity, and -infinity less -infinity would be NaN.
+__device__ __forceinline__ float reference(float maximum) {
+  return maximum == -kInfinity ? 0.f : maximum;
+}
+
 // Above this |m * scale| its rounding would show in P.
 constexpr float kHugeLogit = 1024.f;
+
+__device__ __forceinline__ bool any_huge(const RowState& rows, float scale) {
+  return ptx::any(fmaxf(fabsf(reference(rows.maximum[0])), fabsf(reference(rows.maximum[1]))) *
+                      scale >
+                  kHugeLogit);
+}
 
 // Moves the maxima of a warp in which one has grown, and brings the sums along. `correction` is
 // what the O accumulated so far must be multiplied by. Threads: a whole warp.
@@ -60,39 +72,49 @@ __device__ __forceinline__ void move_maxima(const float (&top)[2], const bool (&
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float maximum = moves[r] ? top[r] : rows.maximum[r];
-    const float reference = maximum == -kInfinity ? 0.f : maximum;  // -inf - -inf would be NaN
-    correction[r] = ptx::exp2((rows.maximum[r] - reference) * scale);
+    correction[r] = ptx::exp2((rows.maximum[r] - reference(maximum)) * scale);
     rows.maximum[r] = maximum;
-    rows.shift[r] = reference * scale;
     rows.sum[r] *= correction[r];
   }
-  rows.huge = ptx::any(fmaxf(fabsf(rows.shift[0]), fabsf(rows.shift[1])) > kHugeLogit);
+  rows.huge = any_huge(rows, scale);
 }
 
-// One block: s becomes P and rows takes the block in. Returns whether a maximum of the warp has
-// moved; O must then be multiplied by `correction`. With kLazy > 0 a maximum moves only once its
-// logit has grown by more than kLazy, so P may reach 2^kLazy.
-// Threads: a whole warp. Registers: s in place, 8 more.
-template <int kLazy, int kCount>
-__device__ __forceinline__ bool softmax(float (&s)[kCount], float scale, RowState& rows,
-                                        float (&correction)[2]) {
+// Takes a block's scores into the maxima. Returns whether a maximum of the warp has moved; O must
+// then be multiplied by `correction`. A maximum moves only once its logit has grown by more than
+// `growth`, so P may reach 2^growth. Threads: a whole warp.
+template <int kCount>
+__device__ __forceinline__ bool follow_maxima(const float (&s)[kCount], float scale, float growth,
+                                              RowState& rows, float (&correction)[2]) {
   float top[2];
-  row_max(s, top);
+  row_max<kCount>(s, top);
   bool moves[2];  // false if both are -infinity
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    moves[r] = (top[r] - rows.maximum[r]) * scale > static_cast<float>(kLazy);
+    moves[r] = (top[r] - rows.maximum[r]) * scale > growth;
   }
   const bool moved = ptx::any(moves[0] || moves[1]);
   if (moved) move_maxima(top, moves, scale, rows, correction);
+  return moved;
+}
 
-  float shift[2] = {rows.shift[0], rows.shift[1]};
+// Fresh rows, whose maxima are those of the first kColumns columns of s. Threads: a whole warp.
+template <int kColumns, int kCount>
+__device__ __forceinline__ RowState first_maxima(const float (&s)[kCount], float scale) {
+  RowState rows;
+  row_max<kColumns / 2>(s, rows.maximum);
+  rows.huge = any_huge(rows, scale);
+  return rows;
+}
+
+// s becomes P, and the sums take it in. Returns the larger of the thread's two parts of the block's
+// sums. Threads: a whole warp. Registers: s in place, 8 more.
+template <int kCount>
+__device__ __forceinline__ float exponentiate(float (&s)[kCount], float scale, RowState& rows) {
+  const float subtract[2] = {reference(rows.maximum[0]), reference(rows.maximum[1])};
+  float shift[2] = {subtract[0] * scale, subtract[1] * scale};
   if (rows.huge) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const float maximum = rows.maximum[Accumulator::slot(i)];
-      s[i] -= maximum == -kInfinity ? 0.f : maximum;
-    }
+    for (int i = 0; i < kCount; ++i) s[i] -= subtract[Accumulator::slot(i)];
     shift[0] = shift[1] = 0.f;
   }
   float even[2] = {0.f, 0.f}, odd[2] = {0.f, 0.f};
@@ -104,16 +126,53 @@ __device__ __forceinline__ bool softmax(float (&s)[kCount], float scale, RowStat
     even[r] += s[i];
     odd[r] += s[i + 1];
   }
+  const float block[2] = {even[0] + odd[0], even[1] + odd[1]};
 #pragma unroll
-  for (int r = 0; r < 2; ++r) rows.sum[r] += even[r] + odd[r];
-  return moved;
+  for (int r = 0; r < 2; ++r) rows.sum[r] += block[r];
+  return fmaxf(block[0], block[1]);
+}
+
+// Of P in fp16, with room to spare. No P of a thread is larger if its part of the block's sum is
+// not.
+constexpr float kLargestP = 0x1p15f;
+
+// Moves maxima that turn out to have been taken too low, after the fact: P, which is still finite
+// in fp32, and the sums are brought along. `correction` is for O. Where P is not finite nothing
+// helps; the sum shows it. Threads: a whole warp. Registers: p in place.
+template <int kCount>
+__device__ __forceinline__ void rebase(float (&p)[kCount], float scale, RowState& rows,
+                                       float (&correction)[2]) {
+  float top[2];
+  row_max<kCount>(p, top);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float before = rows.maximum[r];
+    const bool moves = top[r] > 1.f && top[r] < kInfinity;
+    const float after = moves ? fmaf(ptx::log2(top[r]), ptx::reciprocal(scale), before) : before;
+    correction[r] = !moves      ? 1.f
+                    : rows.huge ? ptx::exp2((before - after) * scale)
+                                : ptx::exp2(before * scale - after * scale);
+    rows.maximum[r] = after;
+    rows.sum[r] *= correction[r];
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) p[i] *= correction[Accumulator::slot(i)];
+}
+
+// s = tanh(s * factor / (2 log2(e))), by tanh(x) = 1 - 2 / (1 + e^2x): good to 2^-22 of 1.
+template <int kCount>
+__device__ __forceinline__ void cap(float (&s)[kCount], float factor) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    s[i] = fmaf(-2.f, ptx::reciprocal(1.f + ptx::exp2(s[i] * factor)), 1.f);
+  }
 }
 
 // P in 16 bits, as A fragments. Registers: half of s.
-template <int kCount>
+template <Element kElement, int kCount>
 __device__ __forceinline__ void convert_p(const float (&s)[kCount], u32 (&p)[kCount / 2]) {
 #pragma unroll
-  for (int i = 0; i < kCount / 2; ++i) p[i] = ptx::pack_bf16(s[2 * i], s[2 * i + 1]);
+  for (int i = 0; i < kCount / 2; ++i) p[i] = ptx::pack<kElement>(s[2 * i], s[2 * i + 1]);
 }
 
 // O *= correction. Registers: o in place, not in flight.

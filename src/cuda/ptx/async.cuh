@@ -65,15 +65,19 @@ __device__ __forceinline__ void prefetch(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// cp.async.bulk.tensor.5d: one box of a tensor into shared memory, bytes counted on `full`.
-// The map's innermost dimension starts at 0; parts of the box outside the tensor arrive as zeros.
-// Threads: one.
+// fence.proxy.async: what this thread wrote to shared memory is seen by later wgmma.
+__device__ __forceinline__ void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// cp.async.bulk.tensor.4d: one box of a tensor (batch, head, row, col) into shared memory, bytes
+// counted on `full`. Parts of the box outside the tensor arrive as zeros and count. Threads: one.
 __device__ __forceinline__ void load_box(void* destination, const TensorMap& map, Barrier& full,
-                                         int row, int head, int batch) {
+                                         int col, int row, int head, int batch) {
   asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%3, %4, %3, %5, %6}], [%2];" ::"r"(shared_address(destination)),
-      "l"(&map), "r"(shared_address(&full)), "r"(0), "r"(row), "r"(head), "r"(batch)
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(destination)),
+      "l"(&map), "r"(shared_address(&full)), "r"(col), "r"(row), "r"(head), "r"(batch)
       : "memory");
 }
 

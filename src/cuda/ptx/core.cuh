@@ -5,6 +5,7 @@
 // instruction, its PTX spelling in the comment. These three files hold all inline PTX there is.
 #pragma once
 
+#include "cuda/config.h"
 #include "cuda/types.h"
 
 namespace volley::cuda::ptx {
@@ -29,6 +30,28 @@ __device__ __forceinline__ bool any(bool value) { return __any_sync(0xffffffffu,
 template <class T>
 __device__ __forceinline__ T shuffle_xor(T value, int lanes) {
   return __shfl_xor_sync(0xffffffffu, value, lanes);
+}
+
+// shfl.sync.idx.b32: lane `lane`'s value. Threads: a whole warp.
+__device__ __forceinline__ int from_lane(int value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+
+// vote.sync.ballot: the last lane in which `value` is true, -1 for none. Threads: a whole warp.
+__device__ __forceinline__ int last_lane(bool value) {
+  return 31 - __clz(static_cast<int>(__ballot_sync(0xffffffffu, value)));
+}
+
+// The sum of this lane's value and those of all lanes before it (Hillis and Steele's scan).
+// Threads: a whole warp.
+__device__ __forceinline__ int inclusive_sum(int value) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int other = __shfl_up_sync(0xffffffffu, value, static_cast<unsigned>(distance));
+    if (lane >= distance) value += other;
+  }
+  return value;
 }
 
 // elect.sync: true in one lane. Threads: a whole warp.
@@ -90,6 +113,39 @@ __device__ __forceinline__ u32 pack_bf16(float low, float high) {
   u32 packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
+}
+
+// cvt.rn.f16x2.f32: the same for fp16.
+__device__ __forceinline__ u32 pack_f16(float low, float high) {
+  u32 packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
+template <Element kElement>
+__device__ __forceinline__ u32 pack(float low, float high) {
+  return kElement == Element::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+}
+
+// fma.rn.bf16x2 or .f16x2 of a pair with 0: `mark` stays 0 until a pair holds an infinity or a NaN,
+// and is NaN in that half from then on.
+template <Element kElement>
+__device__ __forceinline__ void mark_not_finite(u32& mark, u32 pair) {
+  if constexpr (kElement == Element::kBf16) {
+    asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(mark) : "r"(pair), "r"(0));
+  } else {
+    asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(mark) : "r"(pair), "r"(0));
+  }
+}
+
+// cvt.f32.bf16 and cvt.f32.f16.
+__device__ __forceinline__ float from_bf16(unsigned short bits) {
+  return __builtin_bit_cast(float, u32{bits} << 16);
+}
+__device__ __forceinline__ float from_f16(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
 }
 
 // trap: ends the kernel with an error.

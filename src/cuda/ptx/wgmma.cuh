@@ -41,17 +41,6 @@ __device__ __forceinline__ void touch(u32 (&registers)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
 
-// A predicated-off instruction that depends on `value`, which is never negative. Without it ptxas
-// moves the next wgmma_wait up across the arithmetic that makes `value`, and that arithmetic no
-// longer runs beside the products in flight.
-__device__ __forceinline__ void compute_before_wait(float value) {
-  asm volatile(
-      "{\n.reg .pred p;\n"
-      "setp.lt.f32 p, %0, 0f00000000;\n"
-      "@p nanosleep.u32 0;\n}" ::"f"(value)
-      : "memory");
-}
-
 // Wgmma<element, N> holds the two forms of wgmma.mma_async.sync.aligned.m64nNk16.f32:
 //   ss<major>(d, a, b, accumulate)              A and B by descriptor, A K-major
 //   rs<major>(d, a0, a1, a2, a3, b, accumulate) A from registers

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The consumer warpgroups' two loops over the stream of tiles and blocks, made of the steps in
+// The consumer warpgroups' loops over the stream of tiles and blocks, made of the steps in
 // steps.cuh. The producer's half of the story is load.cuh, the barriers are listed in smem.cuh.
 #pragma once
 
@@ -15,135 +15,323 @@ template <FwdConfig C>
 class Consumer {
  public:
   __device__ __forceinline__ Consumer(const FwdParams& p, FwdSmem<C>& smem, int warpgroup)
-      : p_(p), smem_(smem), warpgroup_(warpgroup), operands_(smem, warpgroup), baton_(warpgroup) {}
+      : p_(p),
+        smem_(smem),
+        warpgroup_(warpgroup),
+        operands_(smem, warpgroup),
+        baton_(warpgroup),
+        fine_(kGeneral && p.o_is_f32 != 0),
+        growth_(C.maximum == Maximum::kLazy && !fine_ ? kLazyGrowth : 0.f) {}
+
+  __device__ __forceinline__ void run() {
+    if constexpr (C.overlap) {
+      run_overlapped();
+    } else {
+      run_in_order();
+    }
+    if constexpr (kOptimistic) run_again();
+  }
+
+ private:
+  static constexpr bool kOptimistic = C.maximum == Maximum::kOptimistic;
+  static constexpr bool kGeneral = C.mask == MaskKind::kGeneral;
+  // Three warpgroups leave no registers for it.
+  static constexpr bool kHidesStore = C.consumers() < 3;
+  // Blocks go from left to right: outside the general kernel a row that sees any key sees the
+  // first, so these columns hold one of its scores. That is enough to trust.
+  static constexpr int kTrustedColumns = 32;
+
+  // A tile that has been computed; O is still in registers.
+  struct Ending {
+    RowEnds rows;
+    int number;  // in this CTA's stream
+  };
 
   // With overlap: a step issues the QK^T of a block together with the PV of the block before it,
-  // and computes the first one's softmax under the second. The tiles' blocks form one stream;
-  // where it crosses into a new tile, the old one is stored.
+  // and computes the first one's softmax under the second. The blocks of all tiles form one
+  // stream. Where it crosses into a new tile, the old tile's O leaves the registers while the new
+  // one's second QK^T runs.
+  // Every warpgroup takes one turn for each block of each tile, also for one that it skips.
   __device__ __forceinline__ void run_overlapped() {
-    float s[C.block_n / 2], o[C.dv / 2], correction[2];
-    u32 probabilities[C.block_n / 4];
-    RowState rows;
-
-    TileView view = next_tile();
-    int block = view.tile.blocks - 1;
-    await_k();
-    ptx::wgmma_fence();
-    issue_qk<C>(s, operands_.q_at(q_.stage), operands_.k_at(k_.stage));
-    ptx::wgmma_wait<0>();
-    ptx::touch(s);
-    release_k(block);
-    mask_block<C>(p_, view, block, s);
-    softmax<C.lazy_rescale>(s, p_.scale_log2, rows, correction);
-    convert_p(s, probabilities);
-    bool accumulate = false;
-
+    TileView view = this_tile();
+    if (view.tile.ends_stream()) return;
+    start_tile(view, false);
+    int block = 1;
+    int number = 0;
     while (true) {
-      const bool tile_ends = block == 0;
+      if constexpr (!kGeneral) {
+        const int clear_to = min(view.clear_to, view.blocks);
+        for (; block < clear_to; ++block) step<false, false>(view, block, {});
+      }
+      for (; block < view.blocks; ++block) step<true, false>(view, block, {});
+      block = 1;
+
+      const bool skips = view.blocks < view.tile.blocks;
+      const bool alone = skips || !C.flat;
       TileView next = view;
-      if (tile_ends) {
-        q_.advance();
-        next = next_tile();
-        if (next.tile.blocks == 0) break;
-        block = next.tile.blocks;
+      if (!alone) next = next_tile();
+      if (alone || next.tile.ends_stream()) {
+        if (skips) skip_k();
+        multiply_pv();
+        store(ending(view, number++));
+        if (alone) next = next_tile();
+        if (next.tile.ends_stream()) {
+          if (skips) skip_turn_and_v();
+          break;
+        }
+        view = next;
+        start_tile(view, skips);
+        if (skips) skip_v();
+        continue;
       }
-      --block;
 
-      // All waits come before the products: a spin loop between them would serialise them.
-      const u64 q = operands_.q_at(q_.stage);
-      const u64 k = operands_.k_at(k_.stage);
-      const u64 v = operands_.v_at(v_.stage);
-      await_k_and_v();
-      baton_.take();
-      ptx::wgmma_fence();
-      issue_qk<C>(s, q, k);
-      issue_pv<C>(o, probabilities, v, accumulate);
-      baton_.pass();
-
-      ptx::wgmma_wait<1>();
-      ptx::touch(s);
-      release_k(block);
-      mask_block<C>(p_, next, block, s);
-      const RowState ended = rows;
-      if (tile_ends) rows = RowState{};
-      const bool moved = softmax<C.lazy_rescale>(s, p_.scale_log2, rows, correction);
-      ptx::compute_before_wait(rows.sum[0] + rows.sum[1]);
-
-      ptx::wgmma_wait<0>();
-      ptx::touch(o);
-      ptx::touch(probabilities);
-      release_v();
-      if (tile_ends) {
-        store_tile(p_, view.tile, view.first_row, ended, o);
-      } else if (moved) {
-        rescale(o, correction);
-      }
-      convert_p(s, probabilities);
-      accumulate = !tile_ends;
+      const Ending old = cross(view, next, number++);
       view = next;
+      if (kHidesStore && view.blocks > 1) {
+        convert(false);
+        step<true, kHidesStore>(view, block++, old);
+      } else {
+        store(old);
+        convert(false);
+      }
     }
-
-    multiply_pv(o, probabilities, accumulate);
-    store_tile(p_, view.tile, view.first_row, rows, o);
   }
 
   // Without overlap: QK^T, softmax, PV, one after the other. A turn with the baton is one PV; the
   // next QK^T is issued after it without a turn.
   __device__ __forceinline__ void run_in_order() {
-    float s[C.block_n / 2], o[C.dv / 2], correction[2];
-    u32 probabilities[C.block_n / 4];
-
-    while (true) {
-      const TileView view = next_tile();
-      if (view.tile.blocks == 0) break;
-      RowState rows;
+    int number = 0;
+    TileView view = this_tile();
+    while (!view.tile.ends_stream()) {
       baton_.take();
-      for (int block = view.tile.blocks - 1; block >= 0; --block) {
-        const bool first = block == view.tile.blocks - 1;
-        const u64 q = operands_.q_at(q_.stage);
-        const u64 k = operands_.k_at(k_.stage);
-        await_k();
-        ptx::wgmma_fence();
-        issue_qk<C>(s, q, k);
-        if (first) baton_.pass();
-        ptx::wgmma_wait<0>();
-        ptx::touch(s);
-        release_k(block);
-
-        mask_block<C>(p_, view, block, s);
-        const bool moved = softmax<C.lazy_rescale>(s, p_.scale_log2, rows, correction);
-        if (moved && !first) rescale(o, correction);
-        convert_p(s, probabilities);
-
-        multiply_pv(o, probabilities, !first);
+      accumulate_ = false;
+      for (int block = 0; block < view.tile.blocks; ++block) {
+        multiply_qk(block == 0, block == view.tile.blocks - 1);
+        mask_block<C>(p_, view, block, s_);
+        if (softmax(block == 0)) rescale(o_, correction_);
+        convert(block > 0);
+        multiply_pv();
+        accumulate_ = true;
       }
-      store_tile(p_, view.tile, view.first_row, rows, o);
-      q_.advance();
+      store(ending(view, number++));
+      view = next_tile();
     }
   }
 
- private:
-  // Waits: q_full.
-  __device__ __forceinline__ TileView next_tile() {
-    ptx::wait(smem_.q_full[q_.stage], q_.parity);
-    return read_tile<C>(p_, smem_.tile[q_.stage], warpgroup_);
+  // The tiles whose maxima were taken on trust and should not have been: block by block, exactly.
+  __device__ __forceinline__ void run_again() {
+    release(smem_.q_empty[q_.stage][warpgroup_]);  // the record that ended the first stream
+    release(smem_.finished);
+    // Opaque copies: what this rare loop does to them must not move the others' out of uniform
+    // registers.
+    q_.hide();
+    k_.hide();
+    v_.hide();
+    q_.advance();
+    TileView view = this_tile();
+    while (!view.tile.ends_stream()) {
+      rows_ = RowState{};
+      accumulate_ = false;
+      for (int block = 0; block < view.tile.blocks; ++block) {
+        await_k();
+        ptx::wgmma_fence();
+        issue_qk<C>(s_, operands_.q_at(ptx::uniform(q_.stage)),
+                    operands_.k_at(ptx::uniform(k_.stage)));
+        ptx::wgmma_wait<0>();
+        ptx::touch(s_);
+        release_k(block == view.tile.blocks - 1);
+        mask_block<C>(p_, view, block, s_);
+        const bool moved = follow_maxima(s_, p_.scale_log2, 0.f, rows_, correction_);
+        exponentiate(s_, p_.scale_log2, rows_);
+        if (moved && accumulate_) rescale(o_, correction_);
+        convert_p<C.element>(s_, probabilities_);
+        await_v();
+        ptx::wgmma_fence();
+        issue_pv<C>(o_, probabilities_, operands_.v_at(ptx::uniform(v_.stage)), accumulate_);
+        finish_pv();
+        accumulate_ = true;
+      }
+      store_o<C>(p_, ending(view, 0).rows, o_);
+      view = next_tile();
+    }
   }
 
-  // Waits: k_full, v_full, or both at once, so that one looks while the other is looked up.
+  // --- Parts of run_overlapped.
+
+  // A tile's first QK^T and softmax by themselves, in a turn or not.
+  __device__ __forceinline__ void start_tile(const TileView& view, bool in_turn) {
+    const u64 q = operands_.q_at(ptx::uniform(q_.stage));
+    const u64 k = operands_.k_at(ptx::uniform(k_.stage));
+    await_k();
+    if (in_turn) baton_.take();
+    ptx::wgmma_fence();
+    issue_qk<C>(s_, q, k);
+    if (in_turn) baton_.pass();
+    ptx::wgmma_wait<0>();
+    ptx::touch(s_);
+    release_k(view.blocks == 1);
+    mask_block<C>(p_, view, 0, s_);
+    softmax(true);
+    convert(false);
+    accumulate_ = false;
+  }
+
+  // QK^T of block `block` and PV of the one before; S has become P of the former, unconverted in
+  // kCrosses. kStores: O is still the old tile's, and leaves between the two.
+  template <bool kMasked, bool kStores>
+  __device__ __forceinline__ void step(const TileView& view, int block, const Ending& old) {
+    issue_products<kStores>(old);
+    release_k(block == view.blocks - 1);
+    if constexpr (kMasked) mask_block<C>(p_, view, block, s_);
+    const bool moved = softmax(false);
+    finish_pv();
+    if (moved) rescale(o_, correction_);
+    convert(true);
+    accumulate_ = true;
+  }
+
+  // The QK^T of a new tile's first block and the last PV of the tile before. O is then complete,
+  // rows_ are the new tile's and S holds its P, which is not converted yet.
+  __device__ __forceinline__ Ending cross(const TileView& from, const TileView& to, int number) {
+    issue_products<false>({});
+    release_k(to.blocks == 1);
+    const Ending old = ending(from, number);
+    mask_block<C>(p_, to, 0, s_);
+    softmax(true);
+    finish_pv();
+    accumulate_ = false;
+    return old;
+  }
+
+  // All waits come before the products: a spin loop between them would serialise them.
+  template <bool kStores>
+  __device__ __forceinline__ void issue_products(const Ending& old) {
+    const u64 q = operands_.q_at(ptx::uniform(q_.stage));
+    const u64 k = operands_.k_at(ptx::uniform(k_.stage));
+    const u64 v = operands_.v_at(ptx::uniform(v_.stage));
+    await_k();
+    await_v();
+    baton_.take();
+    ptx::wgmma_fence();
+    issue_qk<C>(s_, q, k);
+    if constexpr (kStores) {
+      store(old);
+      ptx::touch(o_);
+      ptx::wgmma_fence();
+    }
+    issue_pv<C>(o_, probabilities_, v, accumulate_);
+    baton_.pass();
+    ptx::wgmma_wait<1>();
+    ptx::touch(s_);
+  }
+
+  // The tile's last block lies above this warpgroup's diagonal: its K and V go by unused.
+  __device__ __forceinline__ void skip_k() {
+    await_k();
+    release_k(false);
+  }
+  __device__ __forceinline__ void skip_v() {
+    await_v();
+    release_v();
+  }
+  __device__ __forceinline__ void skip_turn_and_v() {
+    baton_.take();
+    baton_.pass();
+    skip_v();
+  }
+
+  // --- Parts of every loop.
+
+  // S becomes P. Returns whether O must be multiplied by correction_.
+  __device__ __forceinline__ bool softmax(bool first) {
+    bool moved = false;
+    if constexpr (kOptimistic) {
+      if (first) rows_ = first_maxima<kTrustedColumns>(s_, p_.scale_log2);
+    } else {
+      if (first) rows_ = RowState{};
+      moved = follow_maxima(s_, p_.scale_log2, growth_, rows_, correction_) && !first;
+      if (fine_) rows_.huge = true;
+    }
+    block_sum_ = exponentiate(s_, p_.scale_log2, rows_);
+    return moved;
+  }
+
+  // P in 16 bits. Where a maximum was taken too low for fp16, it is moved first, which almost never
+  // happens; O follows if it belongs to this tile already and is not in flight.
+  __device__ __forceinline__ void convert(bool with_o) {
+    convert_p<C.element>(s_, probabilities_);
+    if constexpr (kOptimistic && C.element == Element::kF16) {
+      if (ptx::any(block_sum_ > kLargestP)) {
+        rebase(s_, p_.scale_log2, rows_, correction_);
+        if (with_o) rescale(o_, correction_);
+        convert_p<C.element>(s_, probabilities_);
+      }
+    }
+  }
+
+  __device__ __forceinline__ Ending ending(const TileView& view, int number) const {
+    return {end_rows<C>(p_, view.tile, view.first_row, rows_), number};
+  }
+
+  __device__ __forceinline__ void store(const Ending& old) {
+    const bool infinite = store_o<C>(p_, old.rows, o_);
+    if constexpr (kOptimistic) {
+      if (ptx::any(infinite || old.rows.spoilt) && threadIdx.x % 32 == 0) {
+        smem_.redo.add(old.number);
+      }
+    }
+  }
+
+  // QK^T of one block, to the end.
+  __device__ __forceinline__ void multiply_qk(bool first, bool last) {
+    const u64 q = operands_.q_at(ptx::uniform(q_.stage));
+    const u64 k = operands_.k_at(ptx::uniform(k_.stage));
+    await_k();
+    ptx::wgmma_fence();
+    issue_qk<C>(s_, q, k);
+    if (first) baton_.pass();
+    ptx::wgmma_wait<0>();
+    ptx::touch(s_);
+    release_k(last);
+  }
+
+  // A turn that is one PV, from waiting for V to O in registers.
+  __device__ __forceinline__ void multiply_pv() {
+    const u64 v = operands_.v_at(ptx::uniform(v_.stage));
+    await_v();
+    baton_.take();
+    ptx::wgmma_fence();
+    issue_pv<C>(o_, probabilities_, v, accumulate_);
+    baton_.pass();
+    finish_pv();
+  }
+
+  __device__ __forceinline__ void finish_pv() {
+    ptx::wgmma_wait<0>();
+    ptx::touch(o_);
+    ptx::touch(probabilities_);
+    release_v();
+  }
+
+  // The next tile of the stream, once its queries are there. Waits: q_full.
+  __device__ __forceinline__ TileView next_tile() {
+    q_.advance();
+    return this_tile();
+  }
+  __device__ __forceinline__ TileView this_tile() {
+    ptx::wait(smem_.q_full[q_.stage][warpgroup_], q_.parity);
+    return read_tile<C>(p_, smem_.tile[q_.stage][warpgroup_], warpgroup_);
+  }
+
+  // Waits: k_full, v_full.
   __device__ __forceinline__ void await_k() { ptx::wait(smem_.k_full[k_.stage], k_.parity); }
   __device__ __forceinline__ void await_v() { ptx::wait(smem_.v_full[v_.stage], v_.parity); }
-  __device__ __forceinline__ void await_k_and_v() {
-    const bool k_is_full = ptx::try_wait(smem_.k_full[k_.stage], k_.parity);
-    const bool v_is_full = ptx::try_wait(smem_.v_full[v_.stage], v_.parity);
-    if (!k_is_full) await_k();
-    if (!v_is_full) await_v();
-  }
 
-  // After the QK^T of `block`. Arrives: k_empty; q_empty after the tile's last.
-  __device__ __forceinline__ void release_k(int block) {
+  // After a QK^T. Arrives: k_empty; q_empty after the tile's last.
+  __device__ __forceinline__ void release_k(bool last) {
     release(smem_.k_empty[k_.stage]);
     k_.advance();
-    if (block == 0) release(smem_.q_empty[q_.stage]);
+    if (last) release(smem_.q_empty[q_.stage][warpgroup_]);
   }
 
   // After a PV. Arrives: v_empty.
@@ -152,28 +340,24 @@ class Consumer {
     v_.advance();
   }
 
-  // A turn that is one PV, from waiting for V to O in registers.
-  __device__ __forceinline__ void multiply_pv(float (&o)[C.dv / 2], u32 (&p)[C.block_n / 4],
-                                              bool accumulate) {
-    const u64 v = operands_.v_at(v_.stage);
-    await_v();
-    baton_.take();
-    ptx::wgmma_fence();
-    issue_pv<C>(o, p, v, accumulate);
-    baton_.pass();
-    ptx::wgmma_wait<0>();
-    ptx::touch(o);
-    ptx::touch(p);
-    release_v();
-  }
-
   const FwdParams& p_;
   FwdSmem<C>& smem_;
   const int warpgroup_;
   const Operands<C> operands_;
-  const Baton<C.consumers, C.ping_pong> baton_;
+  const Baton<C.consumers(), C.ping_pong> baton_;
+  // A result in fp32 shows what 16 bits hide: the largest P shall be exactly 1.
+  const bool fine_;
+  const float growth_;  // that a maximum waits for
   Ring<C.q_slots> q_;
   Ring<C.stages> k_, v_;
+
+  float s_[C.block_n / 2];            // S, then P, of a block
+  u32 probabilities_[C.block_n / 4];  // P in 16 bits
+  float o_[C.dv / 2];                 // of a tile, not yet divided by the sums
+  RowState rows_;                     // of the tile whose P are in s_
+  float correction_[2];
+  float block_sum_;          // the larger of the thread's two in the last block
+  bool accumulate_ = false;  // O is not the tile's first
 };
 
 }  // namespace volley::cuda

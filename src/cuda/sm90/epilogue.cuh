@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The end of a tile: O / sum and the LSE, straight from registers to global memory. Rows past sq
-// are skipped, which is all the clipping there is. A row that saw no key gets O = 0, LSE = -inf.
+// The end of a tile: O / sum and the LSE, straight from registers to global memory. Rows past the
+// sequence's last are skipped, which is all the clipping there is. A row that saw no key gets
+// O = 0, LSE = -inf.
 #pragma once
 
 #include "cuda/common/softmax.cuh"
@@ -10,53 +11,140 @@
 namespace volley::cuda {
 
 constexpr float kLn2 = 0.693147180559945309f;
+constexpr float kLog2e = 1.44269504088896341f;
 
-// One row's values of two neighbouring groups of 8 columns, normalised. Lanes of a pair swap
-// halves, so that each stores 8 bytes and a quad 32 in a row. Threads: a whole warp.
-template <int kCount>
-__device__ __forceinline__ void store_pair(const float (&o)[kCount], int group, int slot,
-                                           float factor, bool empty, Bf16* row, bool inside) {
+// A sink of +infinity counts as NaN (docs/contract.md). In units of log2.
+__device__ __forceinline__ float read_sink(const FwdParams& p, int head) {
+  float sink;
+  if (p.sink_type == kSinkF32) {
+    sink = static_cast<const float*>(p.sink)[head * p.sink_stride];
+  } else {
+    const unsigned short bits = static_cast<const Bits16*>(p.sink)[head * p.sink_stride].bits;
+    sink = p.sink_type == kSinkBf16 ? ptx::from_bf16(bits) : ptx::from_f16(bits);
+  }
+  return sink == kInfinity ? kInfinity - kInfinity : sink * kLog2e;
+}
+
+// What is left to do of a thread's two rows once P V is complete: O times `factor`, to `o`.
+struct RowEnds {
+  char* o;   // the first row's; the second is eight further
+  int rows;  // of the sequence, from the first on; may be 0 or less
+  float factor[2];
+  bool spoilt;  // a maximum taken on trust was not good enough
+};
+
+struct RowEnd {
+  float factor;
+  float lse;
+};
+
+// `sum` is the whole row's. A row without any key has sum 0: otherwise the largest P is about 1, or
+// more. NaN goes on.
+__device__ __forceinline__ RowEnd end_row(const FwdParams& p, int head, float sum, float maximum) {
+  const bool empty = sum == 0.f;
+  if (p.sink_type == kNoSink) {
+    return {empty ? 0.f : ptx::reciprocal(sum),
+            empty ? -kInfinity : fmaf(maximum, p.scale_log2, ptx::log2(sum)) * kLn2};
+  }
+  const float sink = read_sink(p, head);
+  const float shift = maximum * p.scale_log2;
+  const float top = empty ? sink : fmaxf(sink, shift);
+  if (top == -kInfinity) return {0.f, -kInfinity};
+  const float weight = empty ? 0.f : ptx::exp2(shift - top);
+  const float total = fmaf(sum, weight, ptx::exp2(sink - top));
+  return {weight * ptx::reciprocal(total), (top + ptx::log2(total)) * kLn2};
+}
+
+__device__ __forceinline__ int o_size(const FwdParams& p, MaskKind mask) {
+  return mask == MaskKind::kGeneral && p.o_is_f32 != 0 ? 4 : 2;
+}
+
+// Ends the rows of one warpgroup, the first of them `first_row` of the sequence: sums over the
+// quad, writes the LSE. Threads: a warpgroup.
+template <FwdConfig C>
+__device__ __forceinline__ RowEnds end_rows(const FwdParams& p, const Tile& tile, int first_row,
+                                            const RowState& rows) {
+  constexpr float kSumLimit = 1e30f;  // far from overflow, far above any sum of an exact softmax
+  const Accumulator at{static_cast<int>(threadIdx.x % kWarpgroup)};
+  const int row = first_row + at.first_row();
+  RowEnds ends;
+  ends.o = static_cast<char*>(p.o) +
+           o_size(p, C.mask) * (tile.batch * p.o_stride.batch + tile.head * p.o_stride.head +
+                                (tile.q_base + row) * p.o_stride.row);
+  ends.rows = tile.sq - row;
+  ends.spoilt = false;
+  float* const lse = p.lse + tile.batch * p.lse_stride.batch + tile.head * p.lse_stride.head +
+                     (tile.q_base + row) * p.lse_stride.row;
+#pragma unroll
+  for (int slot = 0; slot < 2; ++slot) {
+    const float sum = quad_sum(rows.sum[slot]);
+    const RowEnd end = end_row(p, tile.head, sum, rows.maximum[slot]);
+    if (p.lse != nullptr && 8 * slot < ends.rows && threadIdx.x % 4 == 0) {
+      lse[8 * slot * p.lse_stride.row] = end.lse;
+    }
+    ends.factor[slot] = end.factor;
+    ends.spoilt |= !(sum < kSumLimit);
+  }
+  return ends;
+}
+
+// One row's values of two neighbouring groups of 8 columns, normalised, in 16 bits. Lanes of a
+// pair swap halves, so that each stores 8 bytes and a quad 32 in a row. Threads: a whole warp.
+template <FwdConfig C>
+__device__ __forceinline__ void store_pair(const float (&o)[C.dv / 2], int group, int slot,
+                                           float factor, Bits16* row, int columns, u32& mark) {
   u32 own[2];
 #pragma unroll
   for (int g = 0; g < 2; ++g) {
     const int i = 4 * (group + g) + 2 * slot;
-    own[g] = ptx::pack_bf16(empty ? 0.f : o[i] * factor, empty ? 0.f : o[i + 1] * factor);
+    own[g] = ptx::pack<C.element>(o[i] * factor, o[i + 1] * factor);
+    if constexpr (C.maximum == Maximum::kOptimistic) ptx::mark_not_finite<C.element>(mark, own[g]);
   }
   const bool odd = threadIdx.x % 2 != 0;
   const u32 kept = odd ? own[1] : own[0];
   const u32 received = ptx::shuffle_xor(odd ? own[0] : own[1], 1);
   const int col = 8 * (group + (odd ? 1 : 0)) + (threadIdx.x % 4 / 2) * 4;
-  if (inside) {
+  if (col < columns) {
     *reinterpret_cast<uint2*>(row + col) =
         odd ? make_uint2(received, kept) : make_uint2(kept, received);
   }
 }
 
-// Writes one warpgroup's 64 rows, the first of them `first_row` of the sequence.
-// Threads: a warpgroup. Registers: o and rows are read, not in flight.
-template <int kCount>
-__device__ __forceinline__ void store_tile(const FwdParams& p, const Tile& tile, int first_row,
-                                           const RowState& rows, const float (&o)[kCount]) {
-  const Accumulator at{static_cast<int>(threadIdx.x % 128)};
+// One row's values in fp32: 8 bytes a lane, 32 a quad. Threads: any.
+template <FwdConfig C>
+__device__ __forceinline__ void store_f32(const float (&o)[C.dv / 2], int slot, float factor,
+                                          float* row, int columns) {
 #pragma unroll
-  for (int slot = 0; slot < 2; ++slot) {
-    const float sum = quad_sum(rows.sum[slot]);
-    const bool empty = sum == 0.f;  // no key at all: the largest P is 1 or more. NaN goes on.
-    const int row = first_row + at.first_row() + 8 * slot;
-    const bool inside = row < p.sq;
-    const float factor = ptx::reciprocal(sum);
-    Bf16* const o_row =
-        p.o + tile.batch * p.o_stride.batch + tile.head * p.o_stride.head + row * p.o_stride.row;
-#pragma unroll
-    for (int group = 0; group < kCount / 4; group += 2) {
-      store_pair(o, group, slot, factor, empty, o_row, inside);
-    }
-    if (p.lse != nullptr && inside && threadIdx.x % 4 == 0) {
-      float* const lse = p.lse + tile.batch * p.lse_stride.batch + tile.head * p.lse_stride.head +
-                         row * p.lse_stride.row;
-      *lse = empty ? -kInfinity : fmaf(rows.maximum[slot], p.scale_log2, ptx::log2(sum)) * kLn2;
+  for (int group = 0; group < C.dv / 8; ++group) {
+    const int i = 4 * group + 2 * slot;
+    const int col = 8 * group + static_cast<int>(threadIdx.x % 4) * 2;
+    if (col < columns) {
+      *reinterpret_cast<float2*>(row + col) = make_float2(o[i] * factor, o[i + 1] * factor);
     }
   }
+}
+
+// Writes O. Returns whether the thread has seen a result that is not finite.
+// Threads: a warpgroup. Registers: o is read, not in flight.
+template <FwdConfig C>
+__device__ __forceinline__ bool store_o(const FwdParams& p, const RowEnds& ends,
+                                        const float (&o)[C.dv / 2]) {
+  u32 mark = 0;
+#pragma unroll
+  for (int slot = 0; slot < 2; ++slot) {
+    char* const row = ends.o + o_size(p, C.mask) * 8 * slot * p.o_stride.row;
+    const int columns = 8 * slot < ends.rows ? p.dv : 0;
+    if (C.mask == MaskKind::kGeneral && p.o_is_f32 != 0) {
+      store_f32<C>(o, slot, ends.factor[slot], reinterpret_cast<float*>(row), columns);
+      continue;
+    }
+#pragma unroll
+    for (int group = 0; group < C.dv / 8; group += 2) {
+      store_pair<C>(o, group, slot, ends.factor[slot], reinterpret_cast<Bits16*>(row), columns,
+                    mark);
+    }
+  }
+  return (mark & 0x7fff7fff) != 0;
 }
 
 }  // namespace volley::cuda

@@ -2,13 +2,16 @@
 //
 // Shared memory of a forward CTA: tiles, barriers, tile records, as one struct.
 //
-//   barrier   arrives                                     count       waits
-//   q_full    producer, with the tile's bytes             1 + bytes   consumers
-//   q_empty   consumers, after the tile's last QK^T       warps       producer
-//   k_full    producer, with the block's bytes            1 + bytes   consumers
-//   k_empty   consumers, after the block's QK^T           warps       producer
-//   v_full    producer, with the block's bytes            1 + bytes   consumers
-//   v_empty   consumers, after the block's PV             warps       producer
+//   barrier    arrives                                     count       waits
+//   q_full     producer, with a warpgroup's queries        1 + bytes   that warpgroup
+//   q_empty    a warpgroup, after the tile's last QK^T     4 warps     producer
+//   k_full     producer, with the block's bytes            1 + bytes   consumers
+//   k_empty    consumers, after the block's QK^T           warps       producer
+//   v_full     producer, with the block's bytes; or        1 + bytes   consumers
+//              janitor, once it has cleared rows           1
+//   v_empty    consumers, after the block's PV             warps       producer
+//   v_landed   producer, bytes of a block to be cleared    1 + bytes   janitor
+//   finished   consumers, after the last regular tile      warps       producer
 //
 // A slot's q_full also covers its tile record; the end of the stream is a record without bytes.
 // Named barriers: 0 is __syncthreads, 1 + i is warpgroup i's turn (common/ring.cuh).
@@ -19,34 +22,63 @@
 
 namespace volley::cuda {
 
+// Which tiles of a CTA's stream must be computed again, by their number modulo kBits: where
+// numbers meet, a tile is repeated for nothing, and comes out the same.
+struct RedoList {
+  static constexpr int kBits = 512;
+  u32 words[kBits / 32];
+
+  __device__ __forceinline__ void clear() {
+    for (u32& word : words) word = 0;
+  }
+  __device__ __forceinline__ void add(int number) {
+    atomicOr(&words[number % kBits / 32], 1u << number % 32);
+  }
+  __device__ __forceinline__ bool contains(int number) const {
+    return (words[number % kBits / 32] >> number % 32 & 1) != 0;
+  }
+};
+
 template <FwdConfig C>
 struct FwdSmem {
-  static constexpr int kConsumerWarps = C.consumers * 4;
+  static constexpr int kConsumers = C.consumers();
+  static constexpr int kQElements = kRowsPerGroup * chunks(C.d) * kChunk;
+  static constexpr int kKElements = C.block_n * chunks(C.d) * kChunk;
+  static constexpr int kVElements = C.block_n * chunks(C.dv) * kChunk;
 
-  alignas(1024) Bf16 q[C.q_slots][C.block_m * C.d];
-  alignas(1024) Bf16 k[C.stages][C.block_n * C.d];
-  alignas(1024) Bf16 v[C.stages][C.block_n * C.dv];
+  alignas(1024) Bits16 q[C.q_slots][kConsumers][kQElements];
+  alignas(1024) Bits16 k[C.stages][kKElements];
+  alignas(1024) Bits16 v[C.stages][kVElements];
 
-  ptx::Barrier q_full[C.q_slots];
-  ptx::Barrier q_empty[C.q_slots];
+  ptx::Barrier q_full[C.q_slots][kConsumers];
+  ptx::Barrier q_empty[C.q_slots][kConsumers];
   ptx::Barrier k_full[C.stages];
   ptx::Barrier k_empty[C.stages];
   ptx::Barrier v_full[C.stages];
   ptx::Barrier v_empty[C.stages];
-  Tile tile[C.q_slots];
+  ptx::Barrier v_landed[C.stages];
+  ptx::Barrier finished;
+  Tile tile[C.q_slots][kConsumers];
+  RedoList redo;
 
   // Threads: one; the CTA must synchronise before anyone uses a barrier.
-  __device__ __forceinline__ void init_barriers() {
-    for (int i = 0; i < C.q_slots; ++i) {
-      ptx::init(q_full[i], 1);
-      ptx::init(q_empty[i], kConsumerWarps);
+  __device__ __forceinline__ void init() {
+    constexpr int kWarps = kConsumers * 4;
+    for (int slot = 0; slot < C.q_slots; ++slot) {
+      for (int group = 0; group < kConsumers; ++group) {
+        ptx::init(q_full[slot][group], 1);
+        ptx::init(q_empty[slot][group], 4);
+      }
     }
-    for (int i = 0; i < C.stages; ++i) {
-      ptx::init(k_full[i], 1);
-      ptx::init(k_empty[i], kConsumerWarps);
-      ptx::init(v_full[i], 1);
-      ptx::init(v_empty[i], kConsumerWarps);
+    for (int stage = 0; stage < C.stages; ++stage) {
+      ptx::init(k_full[stage], 1);
+      ptx::init(k_empty[stage], kWarps);
+      ptx::init(v_full[stage], 1);
+      ptx::init(v_empty[stage], kWarps);
+      ptx::init(v_landed[stage], 1);
     }
+    ptx::init(finished, kWarps);
+    redo.clear();
     ptx::fence_barrier_init();
   }
 };

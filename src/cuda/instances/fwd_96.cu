@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cuda/sm90/instance.cuh"
+
+template const void* volley::cuda::fwd_kernel<96, 96>(int row);
