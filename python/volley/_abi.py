@@ -136,9 +136,9 @@ def text_of(write) -> str:
 def tensor(data: int | None, dtype: int, shape, stride, device_type: int = CPU,
            device_id: int = 0) -> Tensor:
     """A view; strides in elements. More than 5 axes make one that every call refuses."""
-    ndim = len(shape) if len(shape) <= 5 else -1
-    return Tensor(data, dtype, ndim, device_type, device_id, (c_int64 * 5)(*shape[:5]),
-                  (c_int64 * 5)(*stride[:5]))
+    if len(shape) > 5:
+        return Tensor(data, dtype, -1, device_type, device_id)
+    return Tensor(data, dtype, len(shape), device_type, device_id, tuple(shape), tuple(stride))
 
 
 def contiguous(shape) -> tuple[int, ...]:

@@ -19,8 +19,8 @@ _codes: dict = {}  # np.dtype -> code: the names of ml_dtypes' are slow to ask f
 def view(name: str, x: np.ndarray) -> _abi.Tensor:
     code = dtype_code(x, name)
     size = x.itemsize
-    strides = tuple(stride // size for stride in x.strides)
-    if any(stride % size for stride in x.strides):
+    strides = [stride // size for stride in x.strides]
+    if any([stride % size for stride in x.strides]):
         raise ValueError(f"{name} has strides of {x.strides} bytes, wanted multiples of its "
                          f"elements' {size}")
     return _abi.tensor(x.__array_interface__["data"][0], code, x.shape, strides)

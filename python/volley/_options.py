@@ -33,21 +33,24 @@ class Operands(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Fields of volley_problem."""
+    """Fields of volley_problem: REALS real numbers, then integers."""
+    scale: Optional[float]  # None: 1/sqrt(d)
+    softcap: float
+    dropout_p: float
     backend: int
-    causal: bool
+    causal: int
     mask_alignment: int
     mask_offset: int
     window_left: int
     window_right: int
-    scale: Optional[float]  # None: 1/sqrt(d)
-    softcap: float
-    dropout_p: float
     max_seqlen_q: int
     max_seqlen_k: int
     precision: int
-    deterministic: bool
-    batch_invariant: bool
+    deterministic: int
+    batch_invariant: int
+
+
+REALS = 3
 
 
 def _choice(name: str, value, table: dict, default: str) -> int:
@@ -129,9 +132,9 @@ def attention_options(
     alignment, offset = _alignment(mask_alignment, mask_offset)
     left, right = _window(window)
     return operands, Options(
-        _choice("backend", backend, _abi.BACKENDS, "auto"), bool(causal), alignment, offset, left,
-        right, None if scale is None else _real("scale", scale), _real("softcap", softcap),
-        dropout_p, _integer("max_seqlen_q", max_seqlen_q or 0),
+        None if scale is None else _real("scale", scale), _real("softcap", softcap), dropout_p,
+        _choice("backend", backend, _abi.BACKENDS, "auto"), int(bool(causal)), alignment, offset,
+        left, right, _integer("max_seqlen_q", max_seqlen_q or 0),
         _integer("max_seqlen_k", max_seqlen_k or 0),
-        _choice("precision", precision, _abi.PRECISIONS, "default"), bool(deterministic),
-        bool(batch_invariant))
+        _choice("precision", precision, _abi.PRECISIONS, "default"), int(bool(deterministic)),
+        int(bool(batch_invariant)))

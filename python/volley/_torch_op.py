@@ -2,28 +2,33 @@
 """The operators volley::attention, volley::attention_out and volley::attention_backward, with which
 PyTorch differentiates, traces and compiles Volley's calls.
 
-They take what _call.py takes, spread out: q, k, v, then Operands, then Options, in their order.
+They take what _call.py takes, spread out: q, k, v, then Operands, then Options (see _spread).
 Each has a fake kernel, which knows shapes and strides without computing. Imported when the first
 tensor arrives; needs PyTorch 2.4 or newer.
 """
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Optional, get_type_hints
 
 import torch
 
 from . import _abi, _call, _torch_arrays
-from ._options import Operands, Options
+from ._options import REALS, Operands, Options
 
 _OPERANDS = len(Operands._fields)
-_TYPES = {int: "SymInt", bool: "bool", float: "float", Optional[float]: "float?"}
 _REQUEST = ", ".join([f"Tensor? {name}" for name in Operands._fields] +
-                     [f"{_TYPES[kind]} {name}" for name, kind in get_type_hints(Options).items()])
+                     ["float? scale", "float softcap", "float dropout_p", "SymInt[] integers"])
+
+
+def _spread(operands: Operands, options: Options) -> tuple:
+    """As arguments of an operator: the integers are one, for PyTorch's cost goes with the square of
+    the number of arguments."""
+    return (*operands, *options[:REALS], list(options[REALS:]))
 
 
 def _request(spread) -> tuple[Operands, Options]:
-    return Operands(*spread[:_OPERANDS]), Options(*spread[_OPERANDS:])
+    *reals, integers = spread[_OPERANDS:]
+    return Operands(*spread[:_OPERANDS]), Options(*reals, *integers)
 
 
 # ---- volley::attention ---------------------------------------------------------------------------
@@ -104,15 +109,15 @@ _attention.register_autograd(_differentiate, setup_context=_save)
 
 def forward(kind: ModuleType, q, k, v, operands: Operands, options: Options, out=None):
     if out is None:
-        return _attention(q, k, v, *operands, *options)
+        return _attention(q, k, v, *_spread(operands, options))
     if torch.is_grad_enabled():
         for name, x in {"q": q, "k": k, "v": v, "out": out, **operands._asdict()}.items():
             if x is not None and x.requires_grad:
                 raise ValueError(f"{name} requires a gradient, which a call with out does not "
                                  "have: leave out away or use torch.no_grad()")
-    return out, _attention_out(out, q, k, v, *operands, *options)
+    return out, _attention_out(out, q, k, v, *_spread(operands, options))
 
 
 def backward(kind: ModuleType, do, q, k, v, o, lse, dlse, operands: Operands, options: Options):
     with torch.no_grad():
-        return _attention_backward(do, q, k, v, o, lse, dlse, *operands, *options)
+        return _attention_backward(do, q, k, v, o, lse, dlse, *_spread(operands, options))

@@ -62,14 +62,14 @@ def test_compile_varlen_with_changing_lengths():
 def test_opcheck():
     q, k, v = [x.requires_grad_() for x in qkv(sq=5, sk=7)]
     sink, bias = [x.requires_grad_() for x in tensors((4,), (5, 7), seed=2)]
-    operands, options = attention_options(_torch_arrays, q, sink=sink, bias=bias, causal=True)
-    torch.library.opcheck(_torch_op._attention, (q, k, v, *operands, *options))
-    o, lse = [x.detach() for x in _torch_op._attention(q, k, v, *operands, *options)]
+    request = _torch_op._spread(*attention_options(_torch_arrays, q, sink=sink, bias=bias,
+                                                   causal=True))
+    torch.library.opcheck(_torch_op._attention, (q, k, v, *request))
+    o, lse = [x.detach() for x in _torch_op._attention(q, k, v, *request)]
     plain = [x.detach() for x in (o, q, k, v, o, lse)]
-    operands, options = attention_options(_torch_arrays, q, sink=sink.detach())
-    torch.library.opcheck(_torch_op._attention_backward, (*plain, None, *operands, *options))
-    torch.library.opcheck(_torch_op._attention_out, (torch.empty_like(o), *plain[1:4], *operands,
-                                                     *options))
+    request = _torch_op._spread(*attention_options(_torch_arrays, q, sink=sink.detach()))
+    torch.library.opcheck(_torch_op._attention_backward, (*plain, None, *request))
+    torch.library.opcheck(_torch_op._attention_out, (torch.empty_like(o), *plain[1:4], *request))
 
 
 def test_shapes_without_memory():
