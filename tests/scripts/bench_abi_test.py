@@ -45,6 +45,11 @@ class BenchAbi(unittest.TestCase):
                 with self.assertRaisesRegex(volley_abi.VolleyError, name):
                     LIBRARY.plan(*self.tensors, **{name: value})
 
+    def test_describes(self):
+        config = LIBRARY.plan(*self.tensors, num_threads=1).describe()["config"]
+        self.assertEqual(config["threads"], 1)
+        self.assertGreaterEqual(LIBRARY.doctor()["cpu"]["cores"], 1)
+
     def test_unknown_options_do_not_pass(self):
         with self.assertRaises(AttributeError):
             LIBRARY.plan(*self.tensors, casual=1)
