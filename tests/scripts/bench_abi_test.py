@@ -36,6 +36,23 @@ class BenchAbi(unittest.TestCase):
         for i, value in enumerate(self.o):
             self.assertAlmostEqual(value, (i // DIM) / 2, places=6)
 
+    def test_gradients_of_causal_means(self):
+        nan = [float("nan")] * (TOKENS * DIM)
+        lse = array.array("f", [float("nan")] * TOKENS)
+        lse_view = volley_abi.tensor(lse.buffer_info()[0], volley_abi.F32, (1, 1, TOKENS),
+                                     (TOKENS, TOKENS, 1))
+        LIBRARY.plan(*self.tensors, lse=lse_view, causal=1).run()
+        arrays = {name: array.array("f", nan) for name in ("dq", "dk", "dv")}
+        arrays["dout"] = array.array("f", [1] * (TOKENS * DIM))
+        tensors = dict(zip("qkvo", self.tensors)) | {n: view(x) for n, x in arrays.items()}
+        plan = LIBRARY.plan_backward({"lse": lse_view, **tensors}, causal=1)
+        self.assertEqual(plan.backend, "cpu")
+        plan.run()
+        for i, value in enumerate(arrays["dv"]):  # the weights of key j: 1 / (j + 1) and on
+            wanted = sum(1 / (query + 1) for query in range(i // DIM, TOKENS))
+            self.assertAlmostEqual(value, wanted, places=5)
+        self.assertEqual(list(arrays["dq"]), [0] * (TOKENS * DIM))
+
     def test_fields_have_their_places(self):
         for name, value in [("dropout_p", 2.0), ("mask_alignment", 9), ("window_right", -3),
                             ("max_seqlen_k", -1), ("k_scale_block", 0), ("accuracy", 9),
