@@ -15,6 +15,6 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_example(script):
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout
