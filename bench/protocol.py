@@ -124,9 +124,9 @@ def burst(contestants, repeats=12, idle_ms=15, spin_cycles=4_000_000):
     return {name: _row(times[name], []) for name in graphs}
 
 
-def wall(contestants, rounds=3, warm_ms=60, repeats=5):
+def wall(contestants, rounds=3, warm_ms=60, repeats=5, timed_ms=200):
     """{name: call} -> {name: row}. A round is 60 ms, or one call, of a contestant to warm up, then
-    its timed calls."""
+    timed calls: 5, and as many as 200 ms take, so that a short call is not one moment's luck."""
     times = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, call in contestants.items():
@@ -134,8 +134,10 @@ def wall(contestants, rounds=3, warm_ms=60, repeats=5):
             call()
             while time.perf_counter() < stop:
                 call()
-            for _ in range(repeats):
+            round_times = []
+            while len(round_times) < repeats or sum(round_times) < timed_ms:
                 begin = time.perf_counter()
                 call()
-                times[name].append((time.perf_counter() - begin) * 1000)
+                round_times.append((time.perf_counter() - begin) * 1000)
+            times[name] += round_times
     return {name: _row(times[name], []) for name in contestants}
