@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "log.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -15,6 +16,7 @@ struct Sink {
   std::recursive_mutex mutex;  // a callback may call the library, volley_set_log included
   volley_log_callback callback = nullptr;
   void* user = nullptr;
+  std::atomic<bool> present = false;  // is there a callback? For those who must not wait
 };
 
 Sink& sink() {
@@ -29,10 +31,7 @@ bool environment_asks() {
 
 }  // namespace
 
-bool log_wanted() {
-  const std::lock_guard lock(sink().mutex);
-  return sink().callback != nullptr || environment_asks();
-}
+bool log_wanted() { return sink().present.load(std::memory_order_relaxed) || environment_asks(); }
 
 void log_line(const std::string& line) {
   const std::lock_guard lock(sink().mutex);
@@ -47,6 +46,7 @@ void set_log(volley_log_callback callback, void* user) {
   const std::lock_guard lock(sink().mutex);
   sink().callback = callback;
   sink().user = user;
+  sink().present.store(callback != nullptr, std::memory_order_relaxed);
 }
 
 }  // namespace volley::core

@@ -5,13 +5,17 @@
 #include "plan_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "../cpu/fork_safe.h"
 #include "problem_builder.h"
 
 namespace volley::core {
@@ -192,6 +196,29 @@ TEST(PlanCache, ThreadsGetTheirOwnPlans) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const int count : wrong) EXPECT_EQ(count, 0);
+}
+
+// Locks that other threads hold stay locked in the child.
+TEST(PlanCache, AForkedChildPlansOn) {
+  if (!kCanForkWithThreads) GTEST_SKIP() << "this sanitizer's own locks hang after a fork";
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (int64_t sq = 1; !done; sq = sq % 2000 + 1) plan_of(hopper_problem(sq));
+  });
+  for (int64_t i = 0; i < 100; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);  // a deadlock ends by this signal
+      const PlanPointer plan = plan_of(hopper_problem(3000 + i));
+      _exit(plan != nullptr && plan->problem.max_sq == 3000 + i ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "child " << i << ": " << status;
+    if (HasFailure()) break;
+  }
+  done = true;
+  writer.join();
 }
 
 // The best of many batches: what it takes when nothing else disturbs.
