@@ -29,7 +29,7 @@ ARROWS = {
     "src/combine.cpp": ["src/cpu", "src", "include/volley"],  # runs on the CPU by itself
     "src/doctor.cpp": ["src/cpu", "src", "include/volley"],  # judges what the CPU backend reads
     # The host side of CUDA: launches, and the kernels' parameters, but no kernel code.
-    "src/cuda": ["src/cuda", "src", "include/volley", *KERNEL_SHARED],
+    "src/cuda": ["src/cuda", "src", "include/volley", "src/cpu/contents.h", *KERNEL_SHARED],
     # What host and device share.
     **{path: KERNEL_SHARED for path in KERNEL_SHARED},
     # Device code, each storey on the one below.

@@ -70,6 +70,7 @@ struct FwdLaunch {
   int threads;
   int shared;        // bytes
   bool has_keys;     // k and v may be read
+  bool checks;       // runs look at the lengths first (check_lengths.h)
   FwdParams params;  // all but addresses
   OperandMap q;
   OperandMap k;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "cuda/check_lengths.h"
 #include "cuda/config_table.h"
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
@@ -118,6 +119,7 @@ core::Status sm90_prepare(core::Plan* plan) {
   auto launch = std::make_shared<FwdLaunch>(make_forward(
       fwd_config(plan->config.row), kernel_of(plan->config.row), geometry_of(plan->problem),
       usable_sms(plan->problem.max_sms, plan->device.sms)));
+  launch->checks = checks_lengths();
   VOLLEY_TRY(load_forward(*launch));
   plan->prepared.data = std::move(launch);
   return {};
@@ -129,6 +131,7 @@ core::Status sm90_run(const core::Plan& plan, const core::Buffers& buffers, core
   const CurrentDevice device(plan.device.id);
   VOLLEY_TRY(device.status());
   const auto& launch = *static_cast<const FwdLaunch*>(plan.prepared.data.get());
+  if (launch.checks) VOLLEY_TRY(check_lengths(plan.problem, buffers, stream));
   FwdAddresses at{};
   at.q = buffers[Role::kQ];
   at.k = buffers[Role::kK];

@@ -85,6 +85,8 @@ TEST(Doctor, JudgesTheEnvironment) {
   EXPECT_FALSE(judged("VOLLEY_THREADS", "two").at("valid"));
   EXPECT_TRUE(judged("VOLLEY_LOG", "plan").at("valid"));
   EXPECT_FALSE(judged("VOLLEY_LOG", "all").at("valid"));
+  EXPECT_TRUE(judged("VOLLEY_CHECK", "1").at("valid"));
+  EXPECT_FALSE(judged("VOLLEY_CHECK", "yes").at("valid"));
   EXPECT_TRUE(judged("VOLLEY_CPU", "portable").at("valid"));
   EXPECT_FALSE(judged("VOLLEY_CPU", "sse9").at("valid"));
   EXPECT_FALSE(judged("VOLLEY_BACKENDS", "cpu").at("valid"));  // a misspelt name

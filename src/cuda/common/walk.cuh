@@ -63,19 +63,21 @@ __device__ __forceinline__ int read(const IntArray& array, int i) {
   return array.data[i * array.stride];
 }
 
+// Whatever the arrays hold, rows stay within the tensors and lengths within what was planned for.
 __device__ __forceinline__ Sequence read_sequence(const FwdParams& p, int n) {
   const Lengths& l = p.lengths;
   Sequence s{0, p.sq, p.sq, 0, p.sk};
   if (l.cu_q.data != nullptr) {
-    s.q_base = read(l.cu_q, n);
-    s.q_rows = read(l.cu_q, n + 1) - s.q_base;
+    s.q_base = min(max(read(l.cu_q, n), 0), l.total_q);
+    s.q_rows = max(min(read(l.cu_q, n + 1), l.total_q) - s.q_base, 0);
   }
-  s.sq = l.used_q.data != nullptr ? min(read(l.used_q, n), s.q_rows) : s.q_rows;
+  s.sq = min(s.q_rows, p.sq);
+  if (l.used_q.data != nullptr) s.sq = min(max(read(l.used_q, n), 0), s.sq);
   if (l.cu_k.data != nullptr) {
-    s.k_base = read(l.cu_k, n);
-    s.sk = read(l.cu_k, n + 1) - s.k_base;
+    s.k_base = max(read(l.cu_k, n), 0);
+    s.sk = min(max(read(l.cu_k, n + 1) - s.k_base, 0), p.sk);
   }
-  if (l.used_k.data != nullptr) s.sk = min(read(l.used_k, n), s.sk);
+  if (l.used_k.data != nullptr) s.sk = min(max(read(l.used_k, n), 0), s.sk);
   return s;
 }
 
@@ -124,7 +126,7 @@ class SequenceWalk {
     const int lane = static_cast<int>(threadIdx.x % 32);
     own_ = Sequence{};
     if (group_ + lane < p_.lengths.batch) own_ = read_sequence(p_, group_ + lane);
-    const int own_tiles = tiles_of(max(own_.sq, 0)) * p_.heads;
+    const int own_tiles = tiles_of(own_.sq) * p_.heads;
     const int end = ptx::inclusive_sum(own_tiles);
     start_ = end - own_tiles;
     count_ = ptx::from_lane(end, 31);

@@ -36,11 +36,11 @@ __device__ __forceinline__ void clear_unused_rows(const FwdParams& p, int worker
   if (l.used_q.data != nullptr) {
     for (int n = worker; n < l.batch; n += workers) {
       const Sequence s = read_sequence(p, n);
-      clear_rows(p, packed ? 0 : n, i64{s.q_base} + max(s.sq, 0), i64{s.q_base} + s.q_rows);
+      clear_rows(p, packed ? 0 : n, i64{s.q_base} + s.sq, i64{s.q_base} + s.q_rows);
     }
   }
   if (packed) {
-    const i64 owned = read(l.cu_q, l.batch);
+    const i64 owned = max(read(l.cu_q, l.batch), 0);
     for (i64 row = owned + worker; row < l.total_q; row += workers) {
       clear_rows(p, 0, row, row + 1);
     }
