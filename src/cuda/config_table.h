@@ -30,6 +30,7 @@ inline constexpr FwdConfig kFwdShapes[] = {
     shape( 64,  64, MaskKind::kFull,     192,  128,     2,       4,      1024),
     shape( 64,  64, MaskKind::kCausal,   128,  128,     2,       4),
     shape( 64,  64, MaskKind::kCausal,   192,  128,     2,       4,      8192),
+    shape( 64,  64, MaskKind::kGeneral,  128,  128,     1,       2),  // for 99 KB
     shape( 64,  64, MaskKind::kGeneral,  128,  128,     2,       4),
 
     shape( 96,  96, MaskKind::kFull,     128,  128,     2,       2),
@@ -39,6 +40,7 @@ inline constexpr FwdConfig kFwdShapes[] = {
     shape(128, 128, MaskKind::kFull,     128,  128,     2,       2),
     shape(128, 128, MaskKind::kFull,     128,  176,     1,       2,      4096),
     shape(128, 128, MaskKind::kCausal,   128,  128,     1,       3),
+    shape(128, 128, MaskKind::kGeneral,  128,   64,     1,       2),  // for 99 KB
     shape(128, 128, MaskKind::kGeneral,  128,  128,     2,       2),
 
     shape(192, 128, MaskKind::kFull,     128,  128,     1,       2),

@@ -128,12 +128,29 @@ Status check_head_dims(const Problem& problem) {
 }
 
 // VOLLEY_FWD_ROW=n runs row n of the table where it is one for the problem, so that tests and
-// measurements reach rows that plans prefer others to. -1: unset.
+// measurements reach rows that plans prefer others to; +n counts from the first experiment. -1:
+// unset.
 int forced_row() {
   const char* text = std::getenv("VOLLEY_FWD_ROW");
   if (text == nullptr) return -1;
-  const int row = std::atoi(text);
+  const int row = std::atoi(text) + (*text == '+' ? kProductRows : 0);
   return row >= 0 && row < kFwdRows ? row : -1;
+}
+
+// The row of the table for a problem, on a device that grants so many bytes of shared memory. Where
+// the kernels of its own mask are too large, the general one, which has smaller rows, computes it.
+int row_for(const Problem& problem, int shared_budget) {
+  const Element element = problem[Role::kQ].dtype == VOLLEY_BF16 ? Element::kBf16 : Element::kF16;
+  const HeadDims dims = padded_head_dims(static_cast<int>(problem.d), static_cast<int>(problem.dv));
+  const MaskKind kind = kind_of(problem);
+  const int row = choose(element, dims, kind, problem.max_sk, shared_budget);
+  if (const int forced = forced_row(); forced >= 0) {
+    const FwdConfig config = fwd_config(forced);
+    const bool fits = config.element == element && config.d == dims.d && config.dv == dims.dv;
+    if (fits && config.mask == kind) return forced;
+  }
+  if (row >= 0) return row;
+  return choose(element, dims, MaskKind::kGeneral, problem.max_sk, shared_budget);
 }
 
 Status plan_forward(Plan* plan) {
@@ -149,16 +166,7 @@ Status plan_forward(Plan* plan) {
   }
   VOLLEY_TRY(check_numbers(problem));
 
-  const Element element = problem[Role::kQ].dtype == VOLLEY_BF16 ? Element::kBf16 : Element::kF16;
-  const HeadDims dims = padded_head_dims(static_cast<int>(problem.d), static_cast<int>(problem.dv));
-  const MaskKind kind = kind_of(problem);
-  int row =
-      choose(element, dims, kind, problem.max_sk, static_cast<int>(plan->device.smem_per_block));
-  if (const int forced = forced_row(); forced >= 0) {
-    const FwdConfig config = fwd_config(forced);
-    const bool fits = config.element == element && config.d == dims.d && config.dv == dims.dv;
-    if (fits && config.mask == kind) row = forced;
-  }
+  const int row = row_for(problem, static_cast<int>(plan->device.smem_per_block));
   if (row < 0) {
     return core::not_offered(VOLLEY_REASON_SHARED_MEMORY,
                              "sm90: {} grants a block {} bytes of shared memory, no config fits",

@@ -42,7 +42,11 @@ TEST(Sm90Plan, EveryRowIsChosenForItsProblem) {
     builder.options.causal = config.mask == MaskKind::kCausal;
     if (config.mask == MaskKind::kGeneral) builder.options.window_left = 100;
     Plan plan;
-    const Status status = plan_on(builder, "h200", &plan);
+    ASSERT_TRUE(builder.make(&plan.problem).ok());
+    ASSERT_TRUE(core::find_device("h200", &plan.device).ok());
+    // Of those that fit, the last is preferred; so each is where no more is granted than it needs.
+    plan.device.smem_per_block = shared_bytes(config);
+    const Status status = core::sm90_backend().plan(&plan);
     ASSERT_TRUE(status.ok()) << status.message;
     EXPECT_EQ(plan.config.row, row);
     EXPECT_EQ(plan.config.smem, shared_bytes(config));
@@ -65,13 +69,36 @@ TEST(Sm90Plan, OtherHeadDimsRunInTheNext) {
   }
 }
 
-TEST(Sm90Plan, LessSharedMemoryThanAnyRowNeedsIsAReason) {
-  Plan plan;
-  ASSERT_TRUE(plan_on(plain(128, false), "h200", &plan).ok());
-  plan.device.smem_per_block = 100 * 1024;
-  const Status status = core::sm90_backend().plan(&plan);
-  EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
-  EXPECT_EQ(status.reason, VOLLEY_REASON_SHARED_MEMORY);
+// The stages, then the keys a block, then the kernel itself: smaller ones where less is granted.
+TEST(Sm90Plan, LessSharedMemoryGetsASmallerKernel) {
+  struct Step {
+    int d;
+    bool causal;
+    int kilobytes;
+    const char* name;  // of the config; null: none fits
+  };
+  for (const Step& step :
+       {Step{128, false, 227, "bf16 d128 full 128x128, 2 stages"},
+        Step{128, true, 227, "bf16 d128 causal 128x128, 3 stages"},
+        Step{128, true, 200, "bf16 d128 general 128x128, 2 stages"},
+        Step{128, true, 99, "bf16 d128 general 128x64, 2 stages"}, Step{128, true, 64, nullptr},
+        Step{64, false, 163, "bf16 d64 full 128x128, 4 stages"},
+        Step{64, false, 99, "bf16 d64 general 128x128, 2 stages"},
+        Step{256, false, 200, "bf16 d256 general 128x64, 2 stages"},
+        Step{256, false, 99, nullptr}}) {
+    Plan plan;
+    ASSERT_TRUE(plan_on(plain(step.d, step.causal), "h200", &plan).ok());
+    plan.device.smem_per_block = step.kilobytes * 1024;
+    const Status status = core::sm90_backend().plan(&plan);
+    if (step.name == nullptr) {
+      EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
+      EXPECT_EQ(status.reason, VOLLEY_REASON_SHARED_MEMORY);
+      continue;
+    }
+    ASSERT_TRUE(status.ok()) << status.message;
+    EXPECT_EQ(plan.config.name, step.name);
+    EXPECT_LE(plan.config.smem, plan.device.smem_per_block);
+  }
 }
 
 struct Refusal {
