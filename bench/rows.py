@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Times rows of the forward's table beside each other in one process: what each technique is worth.
 
-    bench/rows.py --library LIBVOLLEY_SO --out rows.json --cells bf16-128-full:16,42 [--quick]
+    bench/rows.py --library LIBVOLLEY_SO --out rows.json --cells 'bf16-128-full:16;+1' [--quick]
 
-Cells are <dtype>-<head dim>-<full|causal>: and the numbers of rows (VOLLEY_FWD_ROW), perhaps with
-more of the environment; most of the rows need a library built with -DVOLLEY_EXPERIMENTS=ON. Every
-output is compared with a reference first.
+Cells are <dtype>-<head dim>-<full|causal>: and rows by their numbers (VOLLEY_FWD_ROW), separated by
+semicolons, each perhaps with a label before it and more of the environment after it:
+"no turns@+1;section of 8@20,VOLLEY_SECTION=8". Rows +n need a library built with
+-DVOLLEY_EXPERIMENTS=ON. Every output is compared with a reference first.
 """
 import argparse
 import json
@@ -22,9 +23,11 @@ import volley_abi
 
 
 def with_settings(library, settings, inputs):
-    """A contestant planned under "16" or "16+VOLLEY_SECTION=12": a row, and environment."""
-    row, *rest = settings.split("+")
-    variables = {"VOLLEY_FWD_ROW": row, **dict(item.split("=") for item in rest)}
+    """A contestant planned under "16" or "+3,VOLLEY_SECTION=12": a row, and environment."""
+    row, *rest = settings.split(",")
+    variables = dict(item.split("=") for item in rest)
+    if row:  # else the one that the plan prefers
+        variables["VOLLEY_FWD_ROW"] = row
     os.environ.update(variables)  # read when the plan is made
     try:
         return contestants.volley(library, *inputs)
@@ -33,15 +36,19 @@ def with_settings(library, settings, inputs):
             del os.environ[name]
 
 
-def run_cell(library, cell, rows, run, timing, peers):
+def run_cell(library, cell, rows, run, timing, peers, spread):
     torch.manual_seed(run)
     shape = (cell["b"], cell["sq"], cell["hq"], cell["d"])
     dtype = contestants.DTYPES[cell["dtype"]]
-    inputs = [*(torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3)), cell["causal"]]
+    q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3))
+    inputs = [q * spread, k * spread, v, cell["causal"]]
     checks = {at: compare.reference(*inputs, *at)
               for at in {(0, 0), (cell["b"] - 1, cell["hq"] - 1)}}
-    makers = {f"row {row}": lambda *inputs, row=row: with_settings(library, row, inputs)
-              for row in rows}
+    makers = {}
+    for item in rows:
+        label, _, settings = item.rpartition("@")
+        makers[label or f"row {settings}"] = lambda *inputs, settings=settings: with_settings(
+            library, settings, inputs)
     if peers:
         makers |= {name: make for name, make in
                    contestants.makers(library, cell["dtype"], peers).items() if name != "volley"}
@@ -63,14 +70,22 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--facts", help="JSON with `machine` and `source`")
     parser.add_argument("--cells", nargs="+", required=True)
     parser.add_argument("--lengths", default="512,1024,2048,4096,8192,16384")
     parser.add_argument("--quick", action="store_true", help="shorter warm-up, fewer replays")
     parser.add_argument("--peers", default="")
+    parser.add_argument("--spread", type=float, default=1,
+                        help="standard deviation of q and k: what trusted maxima cost at worst")
     options = parser.parse_args()
     timing = dict(rounds=2, warm_ms=40, replays=3) if options.quick else {}
     library = volley_abi.Library(options.library)
-    record = {"schema": 1, "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "rows": []}
+    facts = {}
+    if options.facts:
+        with open(options.facts) as file:
+            facts = json.load(file)
+    record = {"schema": 1, **facts, "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+              "peers": contestants.versions(), "rows": []}
     run = 0
     for spec in options.cells:
         kind, rows = spec.split(":")
@@ -78,10 +93,13 @@ def main():
         for s in map(int, options.lengths.split(",")):
             run += 1
             heads = compare.WIDTH // int(d)
-            cell = {"op": "fwd", "dtype": dtype, "variant": "plain", "d": int(d), "dv": int(d),
+            variant = f"q and k of {options.spread:g}" if options.spread != 1 else "plain"
+            cell = {"op": "fwd", "dtype": dtype, "mode": "default", "variant": variant,
+                    "d": int(d), "dv": int(d),
                     "hq": heads, "hk": heads, "b": compare.TOKENS // s, "sq": s, "sk": s,
                     "causal": mask == "causal"}
-            out = run_cell(library, cell, rows.split(","), run, timing, options.peers)
+            out = run_cell(library, cell, rows.split(";"), run, timing, options.peers,
+                           options.spread)
             record["rows"] += out
             print(f"{kind} {s}: " + "  ".join(
                 f"{r['impl']} {r.get('error') or format(r['tflops'], '.0f')}" for r in out),

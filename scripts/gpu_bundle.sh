@@ -4,6 +4,8 @@
 # Makes build/gpu-bundle: all that scripts/gpu_check.sh needs on a machine with a GPU, from a build
 # of the cuda preset: stripped binaries, the library, benchmark, data, and source.json, which says
 # what sources they were made from. Nothing has to be installed or fetched there. Stays under 56 MB.
+#
+#   gpu_bundle.sh [--experiments]   also the library with the rows that gpu_check.sh rows compares
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +21,12 @@ for binary in build/cuda/cli/volley $(cat build/cuda/cuda_tests.txt); do
   strip -o "$bundle/bin/$(basename "$binary")" "$binary"
 done
 strip --strip-unneeded -o $bundle/lib/libvolley.so build/cuda/src/libvolley.so
+if [ "${1:-}" = --experiments ]; then
+  cmake --preset cuda -B build/cuda-experiments -DVOLLEY_EXPERIMENTS=ON >/dev/null
+  cmake --build build/cuda-experiments --target volley >>build/gpu-bundle.log 2>&1
+  strip --strip-unneeded -o $bundle/lib/libvolley_experiments.so \
+    build/cuda-experiments/src/libvolley.so
+fi
 cp -r scripts/gpu_check.sh bench $bundle/
 rm -rf $bundle/bench/__pycache__
 cp tests/data/*.safetensors $bundle/data/

@@ -8,11 +8,12 @@
 #     tests      the cuda tests, `volley attend` on real data, `volley doctor`
 #     sanitizer  compute-sanitizer (memcheck, synccheck, initcheck, racecheck) on small cases
 #     host       the host's time of a run beside a launch's, as host.json
+#     rows       what each technique is worth, as rows.json (of gpu_bundle.sh --experiments)
 #     bench      timings beside torch's kernels, as forward.json (needs python3 with torch);
 #                arguments go to bench/compare.py: --part 1/2, --only 'bf16 d 128'
 set -euo pipefail
 if [ $# -lt 3 ] || [ "$2" != --out ] || { [ $# != 3 ] && [ "$1" != bench ]; }; then
-  sed -n '7,13s/^# \{0,5\}//p' "$0" >&2
+  sed -n '7,14s/^# \{0,5\}//p' "$0" >&2
   exit 2
 fi
 part=$1
@@ -109,6 +110,28 @@ case $part in
     check "one record" python3 bench/merge.py --out "$out/host.json" "$out"/host_?.json
     rm -f "$out"/host_?.json "$out/facts.json"
     ;;
+  rows)
+    echo "{$(facts)}" >"$out/facts.json"
+    left_out() {  # left_out N: the labelled rows from the N-th experiment on
+      local number=$1 label rows=
+      for label in "all techniques" "without ping-pong" "without overlap" "one stage" \
+        "without the flat loop" "lazy maximum" "exact maximum"; do
+        rows+="$label@+$number;"
+        number=$((number + 1))
+      done
+      echo "${rows}all techniques again@+$1"
+    }
+    time_rows() {  # time_rows OUT ARGUMENT...
+      env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/rows.py \
+        --library lib/libvolley_experiments.so --facts "$out/facts.json" --out "$@"
+    }
+    check "rows" time_rows "$out/rows.json" --lengths 512,2048,8192 \
+      --cells "bf16-128-full:$(left_out 0)" "bf16-128-causal:$(left_out 7)"
+    check "worst case" time_rows "$out/rows_spread.json" --lengths 2048 --spread 8 --quick \
+      --cells "bf16-128-full:trusted maximum@+0;exact maximum@+6" \
+      "fp16-128-full:trusted maximum@"
+    rm -f "$out/facts.json"
+    ;;
   bench)
     echo "{$(facts)}" >"$out/facts.json"
     check "bench" env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/compare.py "$@" \
@@ -116,7 +139,7 @@ case $part in
     rm -f "$out/facts.json"
     write
     ;;
-  *) echo "gpu_check.sh: unknown part '$part'; wanted is tests, sanitizer, host or bench" >&2
+  *) echo "gpu_check.sh: unknown part '$part'; wanted is tests, sanitizer, host, rows or bench" >&2
     exit 2 ;;
 esac
 echo "$part: $SECONDS s"
