@@ -3,12 +3,16 @@
 """What the bench's programs make of records: ratios within one run, merged parts, and the page that
 is checked against the record. Synthetic records; no torch."""
 import copy
+import json
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 sys.dont_write_bytecode = True
+import docs  # noqa: E402
 import merge  # noqa: E402
 import page  # noqa: E402
 import record as records  # noqa: E402
@@ -95,6 +99,77 @@ class Page(unittest.TestCase):
         newer["rows"][0]["tflops"] = 77.0
         self.assertEqual(len(list(page.outdated(newer, written, drawn))), 2)
         self.assertEqual(len(list(page.outdated(PART, "no markers", drawn))), 1)
+
+
+class Docs(unittest.TestCase):
+    """The tables of docs/, in a tree of their own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "docs").mkdir()
+        (self.root / "results" / "h200").mkdir(parents=True)
+        for name, (document, *_) in docs.SECTIONS.items():
+            begin, end = docs.markers(name)
+            (self.root / document).write_text(f"before\n{begin}\n{end}\nafter")
+        self.write()
+
+    def write(self):
+        for name, (document, *_) in docs.SECTIONS.items():
+            file = self.root / document
+            text = docs.replaced(file.read_text(), name, docs.section(name, self.root))
+            self.assertTrue(text.startswith("before\n") and text.endswith("\nafter"))
+            file.write_text(text)
+
+    def record(self, name, text):
+        """Writes a record; the section that it makes, after it was said to be outdated."""
+        document, path, *_ = docs.SECTIONS[name]
+        (self.root / path).write_text(text)
+        self.assertEqual(list(docs.outdated(self.root)),
+                         [f"{document}'s section '{name}' is not that of {path}"])
+        self.write()
+        self.assertEqual(list(docs.outdated(self.root)), [])
+        return (self.root / document).read_text()
+
+    def test_without_a_record_the_program_is_named(self):
+        self.assertEqual(list(docs.outdated(self.root)), [])
+        self.assertIn("Not recorded yet: `bench/profile.sh` writes",
+                      docs.section("profile", self.root))
+        (self.root / "docs/numerics.md").write_text("no markers")
+        self.assertEqual(len(list(docs.outdated(self.root))), 1)
+
+    def test_techniques_stand_beside_the_first(self):
+        failed = {**row("fa3", 1024, 1, 2), "error": "no"}
+        del failed["tflops"]
+        rows = [row("full kernel", 512, 1, 1), row("one stage", 512, 1.25, 1),
+                row("full kernel", 1024, 2, 2), row("one stage", 1024, 2, 2), failed]
+        text = self.record("techniques", json.dumps(record(rows)))
+        for line in ("| bf16, d = 64, full | 512 | 1k |", "| full kernel | 100 | 50 |",
+                     "| one stage | 80 (-20 %) | 50 (+0 %) |",
+                     "| FlashAttention-3 | failed | failed |"):
+            self.assertIn(line, text)
+
+    def test_what_differs_is_in_the_title(self):
+        again = {**row("exact maximum", 512, 1, 1), "variant": "q and k of 8"}
+        text = self.record("worst case", json.dumps(record([again])))
+        self.assertIn("| bf16, d = 64, full, q and k of 8 | 512 |", text)
+
+    def test_ncus_values_are_its_own(self):
+        text = self.record("profile",
+                           '"problem","ID","gpu__time_duration.sum","dram__bytes_read.sum"\n'
+                           '"","","us","Mbyte"\n"bf16 d 64 full","0","12.5","7"\n'
+                           '"bf16 d 64 causal","0","8.5","6"\n')
+        self.assertIn("| | | bf16 d 64 full | bf16 d 64 causal |", text)
+        self.assertIn("| duration | `gpu__time_duration.sum` | 12.5 us | 8.5 us |", text)
+
+    def test_metrics_that_are_asked_for_have_words(self):
+        asked = Path(docs.__file__).with_name("profile.sh").read_text().split("wanted='")[1]
+        self.assertEqual(asked.split("'")[0].split("\n"), list(docs.METRICS))
+
+    def test_the_timeline_is_what_its_program_draws(self):
+        program = Path(__file__).resolve().parents[2] / "docs" / "timeline.py"
+        self.assertEqual(subprocess.run([program, "--check"], capture_output=True).returncode, 0)
 
 
 if __name__ == "__main__":

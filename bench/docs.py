@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Puts records of the GPU into docs/: tables between markers.
+
+    bench/docs.py            writes them
+    bench/docs.py --check    changes nothing, exits 1 when a table is not that of its record
+
+A record that is not there yet leaves a sentence in its table's place: which program writes it.
+README's table is bench/page.py's.
+"""
+import argparse
+import csv
+import json
+import sys
+from pathlib import Path
+
+import page
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What profile.sh asks ncu for, in words.
+METRICS = {
+    "gpu__time_duration.sum": "duration",
+    "sm__cycles_elapsed.max": "cycles",
+    "sm__inst_executed_pipe_tensor_op_gmma.sum": "WGMMA instructions, a warp each",
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed":
+        "tensor cores busy, of all cycles",
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active":
+        "tensor cores busy, of cycles with a CTA on the SM",
+    "smsp__inst_executed_op_tma_ld.sum": "TMA loads",
+    "smsp__sass_inst_executed_op_tma_ld.sum": "TMA loads",
+    "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum": "bytes that TMA brought",
+    "smsp__inst_executed_op_global_ld.sum": "ordinary loads from global memory, a warp each",
+    "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active":
+        "special functions (EX2), of their peak",
+    "sm__inst_issued.avg.pct_of_peak_sustained_active": "issue slots used",
+    "lts__t_sector_hit_rate.pct": "L2 hits",
+    "dram__bytes_read.sum": "bytes read from memory",
+    "smsp__sass_inst_executed_op_local.sum": "accesses to local memory (spills)"}
+
+
+def title(row):
+    words = [row["dtype"], f"d = {row['d']}", "causal" if row["causal"] else "full"]
+    return ", ".join(words + [row["variant"]] * (row["variant"] != "plain"))
+
+
+def origin(record, path):
+    """From where and when a record is."""
+    tree = record.get("source", {}).get("kernel_tree")
+    of_tree = f", of kernel tree `{tree[:12]}`" if tree else ""
+    return f"Record: [results](../{path}), taken {record['taken'][:10]}{of_tree}."
+
+
+def in_order(values):
+    return list(dict.fromkeys(values))
+
+
+def contestants(record, path):
+    """TFLOP/s by length, each beside the first of its table."""
+    yield origin(record, path)
+    rows = record["rows"]
+    for kind in in_order(map(title, rows)):
+        mine = [row for row in rows if title(row) == kind]
+        lengths = sorted({row["sq"] for row in mine})
+        tflops = {(row["impl"], row["sq"]): row.get("tflops") for row in mine}
+        names = in_order(row["impl"] for row in mine)
+        yield ""
+        yield f"| {kind} | " + " | ".join(map(page.thousands, lengths)) + " |"
+        yield "|---|" + "---|" * len(lengths)
+        for name in names:
+            cells = [beside(tflops.get((name, s)), tflops.get((names[0], s)), name == names[0])
+                     for s in lengths]
+            yield f"| {page.NAMES.get(name, name)} | " + " | ".join(cells) + " |"
+
+
+def beside(tflops, first, is_first):
+    if tflops is None:
+        return "failed"
+    if is_first or not first:
+        return f"{tflops:.0f}"
+    return f"{tflops:.0f} ({100 * (tflops / first - 1):+.0f} %)"
+
+
+def profile(lines, path):
+    """ncu's values, a column a problem. The first line names columns, the second has the units."""
+    names, units, *found = csv.reader(lines)
+    yield f"Record: [ncu's own values](../{path}), written by `bench/profile.sh`."
+    yield ""
+    yield "| | | " + " | ".join(row[0] for row in found) + " |"
+    yield "|---|---|" + "---|" * len(found)
+    for at, name in enumerate(names):
+        if name in METRICS:
+            unit = f" {units[at]}" if units[at] and units[at] not in ("inst", "cycle") else ""
+            values = [f"{row[at]}{unit}" for row in found]
+            yield f"| {METRICS[name]} | `{name}` | " + " | ".join(values) + " |"
+
+
+# A section: its document, its record, the table, and who writes the record.
+SECTIONS = {
+    "techniques": ("docs/tuning.md", "results/h200/rows.json", contestants,
+                   "scripts/gpu_check.sh rows"),
+    "worst case": ("docs/numerics.md", "results/h200/rows_spread.json", contestants,
+                   "scripts/gpu_check.sh rows"),
+    "profile": ("docs/profiling.md", "results/h200/ncu.csv", profile, "bench/profile.sh")}
+
+
+def markers(name):
+    return f"<!-- {name}: begin, by bench/docs.py -->", f"<!-- {name}: end -->"
+
+
+def replaced(document, name, text):
+    """A document with one of its sections exchanged."""
+    begin, end = markers(name)
+    return document[:document.index(begin)] + text + document[document.index(end) + len(end):]
+
+
+def section(name, root=ROOT):
+    """A section's text with its markers."""
+    _, path, table, program = SECTIONS[name]
+    file = root / path
+    if not file.exists():
+        lines = [f"Not recorded yet: `{program}` writes `{path}`."]
+    else:
+        text = file.read_text()
+        lines = table(json.loads(text) if path.endswith(".json") else text.splitlines(), path)
+    begin, end = markers(name)
+    return "\n".join([begin, *lines, end])
+
+
+def outdated(root=ROOT):
+    """What is not that of its record: sentences."""
+    for name, (document, path, _, _) in SECTIONS.items():
+        text = (root / document).read_text()
+        if any(marker not in text for marker in markers(name)):
+            yield f"{document} lacks the markers {' '.join(markers(name))}"
+        elif replaced(text, name, section(name, root)) != text:
+            yield f"{document}'s section '{name}' is not that of {path}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true")
+    if parser.parse_args().check:
+        sentences = list(outdated())
+        print("\n".join(sentences) or "the tables of docs/ match their records")
+        if sentences:
+            print("bench/docs.py writes them anew", file=sys.stderr)
+        return 1 if sentences else 0
+    for name, (document, *_) in SECTIONS.items():
+        file = ROOT / document
+        file.write_text(replaced(file.read_text(), name, section(name)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
