@@ -157,7 +157,7 @@ Scope scope_of(int32_t backend, int32_t op) {
   }
   scope.layouts = {Layout::kRows, Layout::kHeadsFirst, Layout::kFused, Layout::kEverySecondRow};
   if (backend == VOLLEY_BACKEND_SM90) {
-    scope.head_dims = {64, 128};
+    scope.head_dims = {64, 128, 64, 128, 8, 40, 72, 80, 96, 104, 120, 136, 160, 192, 200, 256};
     return scope;
   }
   scope.layouts.insert(scope.layouts.end(),

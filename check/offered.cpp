@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "offered.h"
 
+#include <algorithm>
+
 namespace volley::check {
 namespace {
 
@@ -8,10 +10,6 @@ bool has_bounds(const Case& c) { return c.left >= 0 || c.right >= 0; }
 
 bool has_score_options(const Case& c) {
   return !c.bias.empty() || !c.mask.empty() || c.alibi || c.dropout_p > 0;
-}
-
-bool has_lengths(const Case& c) {
-  return !c.cu_q.empty() || !c.cu_k.empty() || !c.used_q.empty() || !c.used_k.empty();
 }
 
 // What TMA can address: 16-byte aligned bases and strides, contiguous last dim, no step backwards.
@@ -28,11 +26,10 @@ bool is_aligned(const HostTensor& t) {
 
 bool sm90_must_offer(const Instance& instance) {
   const Case& c = instance.c;
-  if (c.dtype != VOLLEY_BF16 || (c.out_dtype != 0 && c.out_dtype != VOLLEY_BF16)) return false;
-  if (c.d != c.dv || (c.d != 64 && c.d != 128) || c.scale <= 0) return false;
-  if (has_bounds(c) || has_score_options(c) || has_lengths(c) || c.softcap > 0 || c.sink) {
-    return false;
-  }
+  if (c.dtype != VOLLEY_BF16 && c.dtype != VOLLEY_F16) return false;
+  if (c.out_dtype != 0 && c.out_dtype != c.dtype && c.out_dtype != VOLLEY_F32) return false;
+  if (c.d % 8 != 0 || c.dv % 8 != 0 || std::max(c.d, c.dv) > 256 || c.scale <= 0) return false;
+  if (has_score_options(c) || c.page > 0 || c.descale) return false;
   for (const Role role : {Role::kQ, Role::kK, Role::kV, Role::kO}) {
     if (!is_aligned(instance[role])) return false;
   }
@@ -58,7 +55,7 @@ bool must_offer(int32_t backend, const Instance& instance) {
 bool reason_fits(const Instance& instance, int32_t reason) {
   const Case& c = instance.c;
   switch (reason) {
-    case VOLLEY_REASON_DTYPE: return c.dtype != VOLLEY_BF16;
+    case VOLLEY_REASON_DTYPE: return c.dtype != VOLLEY_BF16 && c.dtype != VOLLEY_F16;
     case VOLLEY_REASON_STRIDE:
     case VOLLEY_REASON_ALIGNMENT:
     case VOLLEY_REASON_HEAD_DIM: return true;  // each backend has limits of its own

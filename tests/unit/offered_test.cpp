@@ -47,6 +47,7 @@ int count_offered(const std::vector<Case>& cases) {
 
 TEST(Offered, EdgeCasesOnHopper) {
   EXPECT_GT(count_offered(edge_cases(VOLLEY_BF16)), 60);
+  EXPECT_GT(count_offered(edge_cases(VOLLEY_F16)), 60);
   EXPECT_EQ(count_offered(edge_cases(VOLLEY_F32)), 0);
 }
 
@@ -65,18 +66,18 @@ TEST(Offered, RandomCasesOnHopper) {
 
 TEST(Offered, TheJudgeSeesAWrongRefusal) {
   Case c;
-  c.softcap = 5;
-  const Instance capped = build(c);
+  c.alibi = true;
+  const Instance sloped = build(c);
   const auto judge = [](const Instance& instance, int32_t backend, int32_t code, int32_t reason) {
     return judge_answer(instance, backend, {code, reason, "why", {}}).result;
   };
-  EXPECT_EQ(judge(capped, VOLLEY_BACKEND_SM90, VOLLEY_NOT_OFFERED, VOLLEY_REASON_SOFTCAP),
+  EXPECT_EQ(judge(sloped, VOLLEY_BACKEND_SM90, VOLLEY_NOT_OFFERED, VOLLEY_REASON_ALIBI),
             Result::kRefused);
-  EXPECT_EQ(judge(capped, VOLLEY_BACKEND_SM90, VOLLEY_NOT_OFFERED, VOLLEY_REASON_SINK),
+  EXPECT_EQ(judge(sloped, VOLLEY_BACKEND_SM90, VOLLEY_NOT_OFFERED, VOLLEY_REASON_SINK),
             Result::kFailed);
-  EXPECT_EQ(judge(capped, VOLLEY_BACKEND_SM90, VOLLEY_INTERNAL, VOLLEY_REASON_SOFTCAP),
+  EXPECT_EQ(judge(sloped, VOLLEY_BACKEND_SM90, VOLLEY_INTERNAL, VOLLEY_REASON_ALIBI),
             Result::kFailed);
-  EXPECT_EQ(judge(capped, VOLLEY_BACKEND_CPU, VOLLEY_NOT_OFFERED, VOLLEY_REASON_SOFTCAP),
+  EXPECT_EQ(judge(sloped, VOLLEY_BACKEND_CPU, VOLLEY_NOT_OFFERED, VOLLEY_REASON_ALIBI),
             Result::kFailed);
 }
 
