@@ -26,6 +26,9 @@ core::Status device_error(cudaError_t error, const char* what) {
 // An offset beyond all rows and keys says what one this large says, and leaves room for sums.
 int narrow(i64 offset) { return static_cast<int>(std::clamp(offset, -2 * kMaxRows, 2 * kMaxRows)); }
 
+// A side of a band. Offsets are at most 2^60 in magnitude: wider than this one is as good as open.
+i64 bounded(i64 width) { return std::min(width, i64{1} << 61); }
+
 i64 offset_of(const FwdGeometry& call) { return call.relative ? call.sk - call.sq : call.offset; }
 
 Lengths make_lengths(const FwdGeometry& call) {
@@ -37,10 +40,8 @@ Lengths make_lengths(const FwdGeometry& call) {
   l.batch = static_cast<int>(call.b);
   l.total_q = static_cast<int>(call.q.rows);
   const i64 offset = call.relative ? 0 : call.offset;
-  l.low =
-      narrow(call.left < 0 ? -2 * kMaxRows : narrow(offset) - std::min(call.left, 2 * kMaxRows));
-  l.high = narrow(call.right < 0 ? 2 * kMaxRows
-                                 : narrow(offset) + std::min(call.right, 2 * kMaxRows) + 1);
+  l.low = narrow(call.left < 0 ? -2 * kMaxRows : offset - bounded(call.left));
+  l.high = narrow(call.right < 0 ? 2 * kMaxRows : offset + bounded(call.right) + 1);
   l.relative = call.relative ? 1 : 0;
   if (call.softcap > 0) {
     l.softcap = static_cast<float>(2 * std::numbers::log2e * call.scale / call.softcap);
@@ -61,7 +62,7 @@ FwdParams make_params(const FwdGeometry& call, const Schedule& schedule) {
   p.sq = static_cast<int>(call.sq);
   p.sk = static_cast<int>(call.sk);
   p.dv = static_cast<int>(call.dv);
-  p.offset = narrow(narrow(offset_of(call)) + std::min(call.right, 2 * kMaxRows));
+  p.offset = narrow(offset_of(call) + bounded(call.right));
   p.heads = static_cast<int>(call.hq);
   p.group = static_cast<int>(call.hq / call.hk);
   p.batch_heads = static_cast<int>(call.b * call.hq);
@@ -111,8 +112,8 @@ cudaError_t enqueue(const FwdLaunch& launch, FwdParams* params, void* stream) {
 FwdLaunch make_forward(const FwdConfig& config, const void* kernel, const FwdGeometry& geometry,
                        int sms) {
   FwdLaunch launch{};
-  if (geometry.b == 0 || geometry.hq == 0 || geometry.q.rows == 0) return launch;
-  const i64 offset = offset_of(geometry) + std::min(geometry.right, 2 * kMaxRows);
+  if (geometry.q.batch == 0 || geometry.hq == 0 || geometry.q.rows == 0) return launch;
+  const i64 offset = narrow(offset_of(geometry) + bounded(geometry.right));
   const Schedule schedule =
       make_schedule(config, geometry.b, geometry.hq, geometry.sq, geometry.sk, offset, sms);
   launch.params = make_params(geometry, schedule);

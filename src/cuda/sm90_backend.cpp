@@ -53,6 +53,22 @@ Status check_operand(const Problem& problem, Role role) {
   return {};
 }
 
+Status check_sink(const Problem& problem) {
+  if (!problem.has(Role::kSink) || problem[Role::kSink].dtype != VOLLEY_F64) return {};
+  return core::not_offered(VOLLEY_REASON_DTYPE,
+                           "sm90: sink is fp64, the kernels take fp32, fp16 and bf16");
+}
+
+// Tiles of one head of all sequences, at most. Packed ones share the rows that there are, and each
+// may end in a tile that is not full.
+i64 tiles_of_head(const Problem& problem, int block_m) {
+  const i64 longest = (problem.max_sq + block_m - 1) / block_m;
+  const i64 each =
+      longest > kMaxTiles / std::max<i64>(problem.b, 1) ? kMaxTiles + 1 : longest * problem.b;
+  return problem.packed_q ? std::min<i64>(each, problem[Role::kQ].shape[1] / block_m + problem.b)
+                          : each;
+}
+
 Status check_numbers(const Problem& problem) {
   const double scale_log2 = problem.scale * std::numbers::log2e;
   if (!(scale_log2 >= std::numeric_limits<float>::min() &&
@@ -62,8 +78,10 @@ Status check_numbers(const Problem& problem) {
                              problem.scale);
   }
   const double cap_log2 = problem.softcap * std::numbers::log2e;
-  if (problem.softcap > 0 &&
-      !(cap_log2 <= std::numeric_limits<float>::max() && problem.scale / problem.softcap <= 1e30)) {
+  const double slope = problem.scale / problem.softcap;
+  if (problem.softcap > 0 && !(cap_log2 >= std::numeric_limits<float>::min() &&
+                               cap_log2 <= std::numeric_limits<float>::max() &&
+                               slope >= std::numeric_limits<float>::min() && slope <= 1e30)) {
     return core::not_offered(VOLLEY_REASON_SOFTCAP,
                              "sm90: softcap is {} at a scale of {}, too far apart for floats",
                              problem.softcap, problem.scale);
@@ -165,6 +183,7 @@ Status plan_forward(Plan* plan) {
     VOLLEY_TRY(check_operand(problem, role));
   }
   VOLLEY_TRY(check_numbers(problem));
+  VOLLEY_TRY(check_sink(problem));
 
   const int row = row_for(problem, static_cast<int>(plan->device.smem_per_block));
   if (row < 0) {
@@ -173,8 +192,7 @@ Status plan_forward(Plan* plan) {
                              plan->device.product, plan->device.smem_per_block);
   }
   const FwdConfig config = fwd_config(row);
-  const i64 tiles = (problem.max_sq + config.block_m - 1) / config.block_m;
-  if (problem.b * problem.hq > 0 && tiles > kMaxTiles / (problem.b * problem.hq)) {
+  if (tiles_of_head(problem, config.block_m) > kMaxTiles / std::max<i64>(problem.hq, 1)) {
     return core::not_offered(VOLLEY_REASON_SIZE,
                              "sm90: b * hq is {} and sq is {}: more than {} tiles of {} queries",
                              problem.b * problem.hq, problem.max_sq, kMaxTiles, config.block_m);

@@ -132,6 +132,11 @@ const Refusal kRefusals[] = {
     {"Scale", [](ProblemBuilder& b) { b.options.scale = 1e300; }, VOLLEY_REASON_SCALE, "1e+300"},
     {"TinyScale", [](ProblemBuilder& b) { b.options.scale = 1e-300; }, VOLLEY_REASON_SCALE,
      "1e-300"},
+    {"TinySoftcapSlope",
+     [](ProblemBuilder& b) { b.options.softcap = 1e30, b.options.scale = 1e-20; },
+     VOLLEY_REASON_SOFTCAP, "1e+30"},
+    {"WideSink", [](ProblemBuilder& b) { b.set(Role::kSink, core::contiguous(VOLLEY_F64, {4})); },
+     VOLLEY_REASON_DTYPE, "sink is fp64"},
     {"HeadDim", [](ProblemBuilder& b) { b = ProblemBuilder(VOLLEY_BF16, 1, 8, 8, 1, 1, 84, 84); },
      VOLLEY_REASON_HEAD_DIM, "84"},
     {"Rows",
@@ -154,6 +159,23 @@ TEST(Sm90Plan, AnotherArchitectureIsAReason) {
   const Status status = plan_on(plain(64, false), "a100", &plan);
   EXPECT_EQ(status.reason, VOLLEY_REASON_ARCH);
   EXPECT_NE(status.message.find("8.0"), std::string::npos) << status.message;
+}
+
+// Without max_seqlen_q each of them could be as long as all together.
+TEST(Sm90Plan, ManyPackedSequencesShareTheirRows) {
+  ProblemBuilder builder(VOLLEY_BF16, 1, 1, 1, 1, 1, 64, 64);
+  constexpr int64_t kRows = 1 << 20, kHeads = 64, kSequences = 4096;
+  for (const Role role : {Role::kQ, Role::kK, Role::kV, Role::kO}) {
+    builder.set(role, core::contiguous(VOLLEY_BF16, {kRows, kHeads, 64}));
+  }
+  builder.set(Role::kLse, core::contiguous(VOLLEY_F32, {kHeads, kRows}));
+  for (const Role role : {Role::kCuSeqlensQ, Role::kCuSeqlensK}) {
+    builder.set(role, core::contiguous(VOLLEY_I32, {kSequences + 1}));
+  }
+  Plan plan;
+  const Status status = plan_on(builder, "h200", &plan);
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(plan.config.grid, 132);
 }
 
 TEST(Sm90Plan, MaxSmsBoundsTheGrid) {
