@@ -151,7 +151,8 @@ Status check_head_dims(const Problem& problem) {
 int forced_row() {
   const char* text = std::getenv("VOLLEY_FWD_ROW");
   if (text == nullptr) return -1;
-  const int row = std::atoi(text) + (*text == '+' ? kProductRows : 0);
+  const int row =
+      static_cast<int>(std::strtol(text, nullptr, 10)) + (*text == '+' ? kProductRows : 0);
   return row >= 0 && row < kFwdRows ? row : -1;
 }
 
