@@ -52,7 +52,7 @@ check() {  # check NAME COMMAND...: the command must exit 0; its last lines go i
   "${@:2}" >"$log" 2>&1 || status=$?
   if [ $status != 0 ]; then
     passed=false failed=$((failed + 1))
-    tail -n 20 "$log"
+    tail -n 60 "$log"
   elif [ $part = host ] || [ $part = bench ]; then
     cat "$log"
   fi

@@ -51,12 +51,16 @@ constexpr int consumer_registers(const FwdConfig& c) { return c.consumers() == 3
 
 constexpr int chunks(int columns) { return (columns + kChunk - 1) / kChunk; }
 
-// Shared memory of one CTA: the tiles, then barriers, tile records and the redo list.
-// sm90/smem.cuh checks that its struct is exactly this large.
+// Tiles of one CTA that can be remembered to be computed again, one bit each.
+constexpr int kRedoTiles = 16384;
+
+// Shared memory of one CTA: the tiles, then barriers and tile records, then the redo list.
+// sm90/smem.cuh checks that its struct is no larger.
 constexpr int shared_bytes(const FwdConfig& c) {
   const int q = c.q_slots * c.block_m * chunks(c.d);
   const int kv = c.stages * c.block_n * (chunks(c.d) + chunks(c.dv));
-  return (q + kv) * kChunk * 2 + 1024;
+  const int redo = c.maximum == Maximum::kOptimistic ? kRedoTiles / 8 : 0;
+  return (q + kv) * kChunk * 2 + 1024 + redo;
 }
 
 // What a row must satisfy to be a kernel; checked for the whole table below.

@@ -33,12 +33,9 @@ i64 offset_of(const FwdGeometry& call) { return call.relative ? call.sk - call.s
 
 Lengths make_lengths(const FwdGeometry& call) {
   Lengths l{};
-  l.cu_q.stride = call.cu_q_stride;
-  l.cu_k.stride = call.cu_k_stride;
-  l.used_q.stride = call.used_q_stride;
-  l.used_k.stride = call.used_k_stride;
   l.batch = static_cast<int>(call.b);
   l.total_q = static_cast<int>(call.q.rows);
+  l.total_k = static_cast<int>(call.k.rows);
   const i64 offset = call.relative ? 0 : call.offset;
   l.low = narrow(call.left < 0 ? -2 * kMaxRows : offset - bounded(call.left));
   l.high = narrow(call.right < 0 ? 2 * kMaxRows : offset + bounded(call.right) + 1);
@@ -67,7 +64,7 @@ FwdParams make_params(const FwdGeometry& call, const Schedule& schedule) {
   p.group = static_cast<int>(call.hq / call.hk);
   p.batch_heads = static_cast<int>(call.b * call.hq);
   p.q_tiles = static_cast<int>(schedule.q_tiles);
-  p.tiles = static_cast<int>(schedule.tiles);
+  p.end_tile = static_cast<int>(schedule.tiles);
   p.section = schedule.section;
   p.lengths = make_lengths(call);
   return p;
@@ -94,17 +91,28 @@ void set_addresses(const FwdAddresses& at, FwdParams* p) {
   p->o = at.o;
   p->lse = at.lse;
   p->sink = at.sink;
-  p->lengths.cu_q.data = at.cu_q;
-  p->lengths.cu_k.data = at.cu_k;
-  p->lengths.used_q.data = at.used_q;
-  p->lengths.used_k.data = at.used_k;
+  p->lengths.cu_q = at.cu_q;
+  p->lengths.cu_k = at.cu_k;
+  p->lengths.used_q = at.used_q;
+  p->lengths.used_k = at.used_k;
 }
 
-cudaError_t enqueue(const FwdLaunch& launch, FwdParams* params, void* stream) {
-  void* arguments[] = {params};
-  return cudaLaunchKernel(launch.kernel, dim3(static_cast<unsigned>(launch.grid)),
-                          dim3(static_cast<unsigned>(launch.threads)), arguments,
-                          static_cast<size_t>(launch.shared), static_cast<cudaStream_t>(stream));
+// Nearly always one launch: more where CTAs get more tiles than they can remember.
+cudaError_t enqueue(const FwdLaunch& launch, const FwdParams& call, void* stream) {
+  FwdParams params = call;
+  void* arguments[] = {&params};
+  i64 first = 0;
+  do {
+    params.first_tile = static_cast<int>(first);
+    params.end_tile = static_cast<int>(std::min<i64>(call.end_tile, first + launch.tiles));
+    const cudaError_t error =
+        cudaLaunchKernel(launch.kernel, dim3(static_cast<unsigned>(launch.grid)),
+                         dim3(static_cast<unsigned>(launch.threads)), arguments,
+                         static_cast<size_t>(launch.shared), static_cast<cudaStream_t>(stream));
+    if (error != cudaSuccess) return error;
+    first += launch.tiles;
+  } while (first < call.end_tile);
+  return cudaSuccess;
 }
 
 }  // namespace
@@ -118,6 +126,9 @@ FwdLaunch make_forward(const FwdConfig& config, const void* kernel, const FwdGeo
       make_schedule(config, geometry.b, geometry.hq, geometry.sq, geometry.sk, offset, sms);
   launch.params = make_params(geometry, schedule);
   launch.grid = std::max(schedule.grid, 1);  // packed rows that no sequence owns are cleared
+  launch.tiles = static_cast<int>(config.maximum == Maximum::kOptimistic
+                                      ? std::min<i64>(schedule.tiles, i64{kRedoTiles} * launch.grid)
+                                      : schedule.tiles);
   launch.has_keys = geometry.k.rows > 0 && geometry.k.batch > 0;
   launch.kernel = kernel;
   launch.threads = threads(config);
@@ -144,12 +155,12 @@ core::Status launch_forward(const FwdLaunch& launch, const FwdAddresses& at, voi
   VOLLEY_TRY(map_at(launch.q, at.q, &params.q));
   VOLLEY_TRY(map_at(launch.k, launch.has_keys ? at.k : at.q, &params.k));
   VOLLEY_TRY(map_at(launch.v, launch.has_keys ? at.v : at.q, &params.v));
-  cudaError_t error = enqueue(launch, &params, stream);
+  cudaError_t error = enqueue(launch, params, stream);
   if (error == cudaErrorInvalidValue) {
     // A cudaDeviceReset since the plan was made took the kernel's shared memory limit with it.
     cudaGetLastError();
     VOLLEY_TRY(load_forward(launch));
-    error = enqueue(launch, &params, stream);
+    error = enqueue(launch, params, stream);
   }
   return device_error(error, "launching the forward kernel");
 }

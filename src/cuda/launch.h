@@ -44,10 +44,6 @@ struct FwdGeometry {
   bool o_is_f32;
   SinkType sink;
   i64 sink_stride;
-  i64 cu_q_stride;
-  i64 cu_k_stride;
-  i64 used_q_stride;
-  i64 used_k_stride;
 };
 
 // What a run adds; null: absent.
@@ -66,7 +62,8 @@ struct FwdAddresses {
 
 struct FwdLaunch {
   const void* kernel;
-  int grid;  // 0: nothing to do
+  int grid;   // 0: nothing to do
+  int tiles;  // at most, of one launch: there may have to be several
   int threads;
   int shared;        // bytes
   bool has_keys;     // k and v may be read

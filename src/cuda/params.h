@@ -15,22 +15,17 @@ struct Strides {
   i64 head;
 };
 
-// An array in device memory; data is null if the call has none.
-struct IntArray {
-  const int* data;
-  i64 stride;
-};
-
 enum SinkType : int { kNoSink, kSinkF32, kSinkF16, kSinkBf16 };
 
-// The general kernel's lengths and mask.
+// The general kernel's lengths and mask. Arrays are null where the call has none.
 struct Lengths {
-  IntArray cu_q;    // (batch + 1): sequence n owns rows cu_q[n] to cu_q[n + 1] - 1 of q and o
-  IntArray cu_k;    // (batch + 1): the same of k and v
-  IntArray used_q;  // (batch): of the rows owned, the first used_q[n] count
-  IntArray used_k;
+  const int* cu_q;    // (batch + 1): sequence n owns rows cu_q[n] to cu_q[n + 1] - 1 of q and o
+  const int* cu_k;    // (batch + 1): the same of k and v
+  const int* used_q;  // (batch): of the rows owned, the first used_q[n] count
+  const int* used_k;
   int batch;    // sequences
-  int total_q;  // rows of q where they are packed
+  int total_q;  // rows of q and o where they are packed
+  int total_k;  // rows of k and v where they are packed
   int low;      // query i sees key j iff i + low <= j < i + high,
   int high;
   int relative;   // where 1: both plus sk - sq of the sequence
@@ -58,7 +53,8 @@ struct FwdParams {
   int group;         // hq / hk: query heads that share one kv head
   int batch_heads;   // b * hq
   int q_tiles;       // ceil(sq / block_m)
-  int tiles;         // of all heads
+  int first_tile;    // the launch computes tiles from this one
+  int end_tile;      // to the one before this, of all heads
   int section;       // causal: heads whose tiles are interleaved (schedule.h)
   Lengths lengths;   // general only
 };

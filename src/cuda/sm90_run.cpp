@@ -104,10 +104,6 @@ FwdGeometry geometry_of(const core::Problem& problem) {
   geometry.o_is_f32 = problem[Role::kO].dtype == VOLLEY_F32;
   geometry.sink = sink_type(problem);
   geometry.sink_stride = problem[Role::kSink].stride[0];
-  geometry.cu_q_stride = problem[Role::kCuSeqlensQ].stride[0];
-  geometry.cu_k_stride = problem[Role::kCuSeqlensK].stride[0];
-  geometry.used_q_stride = problem[Role::kSequsedQ].stride[0];
-  geometry.used_k_stride = problem[Role::kSequsedK].stride[0];
   return geometry;
 }
 

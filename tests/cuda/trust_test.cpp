@@ -94,6 +94,17 @@ TEST_F(Trust, ATileThatIsRepeatedLeavesAllOthersAlone) {
   }
 }
 
+// A CTA remembers so many tiles; more than that are computed by a second launch.
+TEST_F(Trust, MoreTilesThanACtaRemembers) {
+  Case c;
+  c.b = 16500;
+  c.sq = 4, c.sk = 70;
+  Instance instance =
+      growing(c, 300, 40, [](int64_t n, int64_t, int64_t) { return n % 8000 == 450; });
+  instance.options.max_sms = 1;
+  expect_right(instance);
+}
+
 // Keys whose logits are -infinity weigh nothing, also when they are all that is trusted.
 TEST_F(Trust, TheFirstKeysWeighNothing) {
   for (const int32_t dtype : kHalves) {

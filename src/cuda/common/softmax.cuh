@@ -159,12 +159,18 @@ __device__ __forceinline__ void rebase(float (&p)[kCount], float scale, RowState
   for (int i = 0; i < kCount; ++i) p[i] *= correction[Accumulator::slot(i)];
 }
 
-// s = tanh(s * factor / (2 log2(e))), by tanh(x) = 1 - 2 / (1 + e^2x): good to 2^-22 of 1.
+// s = tanh(x), x = s * factor / (2 log2(e)), good to 2^-20 of itself: by 1 - 2 / (1 + e^2x), and
+// near 0, where that cancels, by its series.
 template <int kCount>
 __device__ __forceinline__ void cap(float (&s)[kCount], float factor) {
+  constexpr float kHalfLn2 = 0.346573590279972655f;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    s[i] = fmaf(-2.f, ptx::reciprocal(1.f + ptx::exp2(s[i] * factor)), 1.f);
+    const float exponent = s[i] * factor;
+    const float x = exponent * kHalfLn2;
+    const float series = x * fmaf(x * x, fmaf(x * x, 2.f / 15, -1.f / 3), 1.f);
+    const float far = fmaf(-2.f, ptx::reciprocal(1.f + ptx::exp2(exponent)), 1.f);
+    s[i] = fabsf(x) < 0.1f ? series : far;
   }
 }
 

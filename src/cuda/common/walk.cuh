@@ -23,8 +23,8 @@ class EqualWalk {
   __device__ __forceinline__ Work next() {
     const int grid = static_cast<int>(gridDim.x), cta = static_cast<int>(blockIdx.x);
     const bool back = C.mask == MaskKind::kCausal && round_ % 2 != 0;
-    const int number = round_ * grid + (back ? grid - 1 - cta : cta);
-    if (number >= p_.tiles) return Work{};
+    const int number = p_.first_tile + round_ * grid + (back ? grid - 1 - cta : cta);
+    if (number >= p_.end_tile) return Work{};
     ++round_;
     int batch_head, q_tile;
     if constexpr (C.mask == MaskKind::kCausal) {
@@ -59,25 +59,21 @@ struct Sequence {
   int k_base, sk;
 };
 
-__device__ __forceinline__ int read(const IntArray& array, int i) {
-  return array.data[i * array.stride];
-}
-
 // Whatever the arrays hold, rows stay within the tensors and lengths within what was planned for.
 __device__ __forceinline__ Sequence read_sequence(const FwdParams& p, int n) {
   const Lengths& l = p.lengths;
   Sequence s{0, p.sq, p.sq, 0, p.sk};
-  if (l.cu_q.data != nullptr) {
-    s.q_base = min(max(read(l.cu_q, n), 0), l.total_q);
-    s.q_rows = max(min(read(l.cu_q, n + 1), l.total_q) - s.q_base, 0);
+  if (l.cu_q != nullptr) {
+    s.q_base = min(max(l.cu_q[n], 0), l.total_q);
+    s.q_rows = max(min(l.cu_q[n + 1], l.total_q) - s.q_base, 0);
   }
   s.sq = min(s.q_rows, p.sq);
-  if (l.used_q.data != nullptr) s.sq = min(max(read(l.used_q, n), 0), s.sq);
-  if (l.cu_k.data != nullptr) {
-    s.k_base = max(read(l.cu_k, n), 0);
-    s.sk = min(max(read(l.cu_k, n + 1) - s.k_base, 0), p.sk);
+  if (l.used_q != nullptr) s.sq = min(max(l.used_q[n], 0), s.sq);
+  if (l.cu_k != nullptr) {
+    s.k_base = min(max(l.cu_k[n], 0), l.total_k);
+    s.sk = min(max(min(l.cu_k[n + 1], l.total_k) - s.k_base, 0), p.sk);
   }
-  if (l.used_k.data != nullptr) s.sk = min(max(read(l.used_k, n), 0), s.sk);
+  if (l.used_k != nullptr) s.sk = min(max(l.used_k[n], 0), s.sk);
   return s;
 }
 
@@ -108,13 +104,13 @@ class SequenceWalk {
     Tile tile{};
     tile.head = within / q_tiles;
     tile.first_row = (q_tiles - 1 - (within - tile.head * q_tiles)) * C.block_m;
-    tile.batch = p_.lengths.cu_q.data != nullptr ? 0 : group_ + lane;
+    tile.batch = p_.lengths.cu_q != nullptr ? 0 : group_ + lane;
     tile.sq = s.sq;
     tile.sk = s.sk;
     tile.q_base = s.q_base;
     set_blocks<C>(p_, tile);
     number_ += static_cast<int>(gridDim.x);
-    return {tile, p_.lengths.cu_k.data != nullptr ? 0 : group_ + lane, s.k_base};
+    return {tile, p_.lengths.cu_k != nullptr ? 0 : group_ + lane, s.k_base};
   }
 
  private:

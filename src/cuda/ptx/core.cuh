@@ -42,14 +42,14 @@ __device__ __forceinline__ int last_lane(bool value) {
   return 31 - __clz(static_cast<int>(__ballot_sync(0xffffffffu, value)));
 }
 
-// The sum of this lane's value and those of all lanes before it (Hillis and Steele's scan).
-// Threads: a whole warp.
+// The sum of this lane's value and those of all lanes before it (Hillis and Steele's scan). Of
+// values up to 2^30; there the sum stops, too. Threads: a whole warp.
 __device__ __forceinline__ int inclusive_sum(int value) {
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int distance = 1; distance < 32; distance *= 2) {
     const int other = __shfl_up_sync(0xffffffffu, value, static_cast<unsigned>(distance));
-    if (lane >= distance) value += other;
+    if (lane >= distance) value = min(value + other, 1 << 30);
   }
   return value;
 }

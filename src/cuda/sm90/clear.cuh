@@ -32,15 +32,15 @@ __device__ __forceinline__ void clear_rows(const FwdParams& p, int batch, i64 be
 // Sequences and loose rows are dealt out to `workers` warps. Threads: a whole warp.
 __device__ __forceinline__ void clear_unused_rows(const FwdParams& p, int worker, int workers) {
   const Lengths& l = p.lengths;
-  const bool packed = l.cu_q.data != nullptr;
-  if (l.used_q.data != nullptr) {
+  const bool packed = l.cu_q != nullptr;
+  if (l.used_q != nullptr) {
     for (int n = worker; n < l.batch; n += workers) {
       const Sequence s = read_sequence(p, n);
       clear_rows(p, packed ? 0 : n, i64{s.q_base} + s.sq, i64{s.q_base} + s.q_rows);
     }
   }
   if (packed) {
-    const i64 owned = max(read(l.cu_q, l.batch), 0);
+    const i64 owned = max(l.cu_q[l.batch], 0);
     for (i64 row = owned + worker; row < l.total_q; row += workers) {
       clear_rows(p, 0, row, row + 1);
     }

@@ -12,8 +12,9 @@ namespace volley::cuda {
 
 constexpr float kLn2 = 0.693147180559945309f;
 constexpr float kLog2e = 1.44269504088896341f;
+constexpr float kLargestFloat = 0x1.fffffep127f;
 
-// A sink of +infinity counts as NaN (docs/contract.md). In units of log2.
+// A sink of +infinity counts as NaN (docs/contract.md).
 __device__ __forceinline__ float read_sink(const FwdParams& p, int head) {
   float sink;
   if (p.sink_type == kSinkF32) {
@@ -22,7 +23,7 @@ __device__ __forceinline__ float read_sink(const FwdParams& p, int head) {
     const unsigned short bits = static_cast<const Bits16*>(p.sink)[head * p.sink_stride].bits;
     sink = p.sink_type == kSinkBf16 ? ptx::from_bf16(bits) : ptx::from_f16(bits);
   }
-  return sink == kInfinity ? kInfinity - kInfinity : sink * kLog2e;
+  return sink == kInfinity ? kInfinity - kInfinity : sink;
 }
 
 // What is left to do of a thread's two rows once P V is complete: O times `factor`, to `o`.
@@ -47,11 +48,12 @@ __device__ __forceinline__ RowEnd end_row(const FwdParams& p, int head, float su
             empty ? -kInfinity : fmaf(maximum, p.scale_log2, ptx::log2(sum)) * kLn2};
   }
   const float sink = read_sink(p, head);
+  if (empty) return {sink == sink ? 0.f : sink, sink};
   const float shift = maximum * p.scale_log2;
-  const float top = empty ? sink : fmaxf(sink, shift);
-  if (top == -kInfinity) return {0.f, -kInfinity};
-  const float weight = empty ? 0.f : ptx::exp2(shift - top);
-  const float total = fmaf(sum, weight, ptx::exp2(sink - top));
+  const float sink_log2 = fminf(sink * kLog2e, kLargestFloat);
+  const float top = fmaxf(sink_log2, shift);  // not NaN's: it comes back with the sums
+  const float weight = ptx::exp2(shift - top);
+  const float total = fmaf(sum, weight, ptx::exp2(sink == sink ? sink_log2 - top : sink));
   return {weight * ptx::reciprocal(total), (top + ptx::log2(total)) * kLn2};
 }
 
@@ -83,7 +85,11 @@ __device__ __forceinline__ RowEnds end_rows(const FwdParams& p, const Tile& tile
       lse[8 * slot * p.lse_stride.row] = end.lse;
     }
     ends.factor[slot] = end.factor;
-    ends.spoilt |= !(sum < kSumLimit);
+    if constexpr (C.maximum == Maximum::kOptimistic) {
+      // Scores of -infinity before finite ones look like no keys at all.
+      const bool sees = end_key<C.mask>(band_of<C.mask>(p, tile.sq, tile.sk), row + 8 * slot) > 0;
+      ends.spoilt |= !(sum < kSumLimit) || (sees && rows.maximum[slot] == -kInfinity);
+    }
   }
   return ends;
 }

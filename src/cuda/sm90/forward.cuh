@@ -33,6 +33,7 @@ __device__ __forceinline__ void forward(const FwdParams& p) {
     smem.init();
     if (ptx::shared_address(dynamic_shared) % 1024 != 0) ptx::trap();  // swizzles count on it
   }
+  smem.redo.clear();
   __syncthreads();
 
   if (warpgroup == 0) {

@@ -16,7 +16,7 @@ namespace volley::cuda {
 template <FwdConfig C>
 __device__ __forceinline__ bool has_foreign_rows(const FwdParams& p) {
   return C.mask == MaskKind::kGeneral &&
-         (p.lengths.cu_k.data != nullptr || p.lengths.used_k.data != nullptr || p.sk == 0);
+         (p.lengths.cu_k != nullptr || p.lengths.used_k != nullptr || p.sk == 0);
 }
 template <FwdConfig C>
 __device__ __forceinline__ bool has_foreign_rows(const Tile& tile, int block) {
@@ -50,8 +50,10 @@ class Producer {
     int number = 0;
     const auto next = [&] {
       Work work = walk.next();
-      while (again && !work.tile.ends_stream() && !smem_.redo.contains(number++)) {
-        work = walk.next();
+      if constexpr (C.maximum == Maximum::kOptimistic) {
+        while (again && !work.tile.ends_stream() && !smem_.redo.contains(number++)) {
+          work = walk.next();
+        }
       }
       return work;
     };

@@ -22,21 +22,35 @@
 
 namespace volley::cuda {
 
-// Which tiles of a CTA's stream must be computed again, by their number modulo kBits: where
-// numbers meet, a tile is repeated for nothing, and comes out the same.
+// Which tiles of a CTA's stream must be computed again, by their number.
 struct RedoList {
-  static constexpr int kBits = 512;
-  u32 words[kBits / 32];
+  u32 words[kRedoTiles / 32];
 
+  // Threads: a whole CTA.
   __device__ __forceinline__ void clear() {
-    for (u32& word : words) word = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < kRedoTiles / 32;
+         i += static_cast<int>(blockDim.x)) {
+      words[i] = 0;
+    }
   }
   __device__ __forceinline__ void add(int number) {
-    atomicOr(&words[number % kBits / 32], 1u << number % 32);
+    atomicOr(&words[number / 32], 1u << number % 32);
   }
   __device__ __forceinline__ bool contains(int number) const {
-    return (words[number % kBits / 32] >> number % 32 & 1) != 0;
+    return (words[number / 32] >> number % 32 & 1) != 0;
   }
+};
+
+struct NoRedoList {
+  __device__ __forceinline__ void clear() {}
+};
+template <bool kNeeded>
+struct RedoListIf {
+  using Type = NoRedoList;
+};
+template <>
+struct RedoListIf<true> {
+  using Type = RedoList;
 };
 
 template <FwdConfig C>
@@ -59,7 +73,7 @@ struct FwdSmem {
   ptx::Barrier v_landed[C.stages];
   ptx::Barrier finished;
   Tile tile[C.q_slots][kConsumers];
-  RedoList redo;
+  typename RedoListIf<C.maximum == Maximum::kOptimistic>::Type redo;
 
   // Threads: one; the CTA must synchronise before anyone uses a barrier.
   __device__ __forceinline__ void init() {
@@ -78,7 +92,6 @@ struct FwdSmem {
       ptx::init(v_landed[stage], 1);
     }
     ptx::init(finished, kWarps);
-    redo.clear();
     ptx::fence_barrier_init();
   }
 };
