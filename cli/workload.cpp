@@ -32,7 +32,7 @@ const std::vector<double>& normal_values() {
 
 void fill_normal(HostTensor* tensor, size_t first) {
   const std::vector<double>& values = normal_values();
-  size_t at = first;
+  size_t at = first % values.size();
   for (int64_t i = 0; i < tensor->size(); ++i) {
     tensor->set_flat(i, values[at]);
     at = at + 1 == values.size() ? 0 : at + 1;
