@@ -71,6 +71,12 @@ all_ran() {
   [[ $said != *SKIPPED* ]]
 }
 
+host_row() {  # host_row FILE FLAG...: shown, and as a record
+  timeout "$(left)" bin/volley bench --backend sm90 --protocol host "${@:2}" &&
+    timeout "$(left)" bin/volley bench --backend sm90 --protocol host --json \
+      --facts "$out/facts.json" "${@:2}" >"$1"
+}
+
 write() {
   local IFS=,
   printf '{"schema": 1, "part": "%s",\n%s,\n"taken": "%s",\n"results": [\n%s\n]}\n' "$part" \
