@@ -112,6 +112,7 @@ FwdGeometry geometry_of(const core::Problem& problem) {
 core::Status sm90_prepare(core::Plan* plan) {
   const CurrentDevice device(plan->device.id);
   VOLLEY_TRY(device.status());
+  cudaFree(nullptr);  // the runtime makes its context, in which tensor maps are encoded
   auto launch = std::make_shared<FwdLaunch>(make_forward(
       fwd_config(plan->config.row), kernel_of(plan->config.row), geometry_of(plan->problem),
       usable_sms(plan->problem.max_sms, plan->device.sms)));

@@ -135,6 +135,8 @@ __device__ __forceinline__ float exponentiate(float (&s)[kCount], float scale, R
 // Of P in fp16, with room to spare. No P of a thread is larger if its part of the block's sum is
 // not.
 constexpr float kLargestP = 0x1p15f;
+// From here on the correction might vanish. Such a P spoils O instead, and the tile is repeated.
+constexpr float kLargestMovable = 0x1p100f;
 
 // Moves maxima that turn out to have been taken too low, after the fact: P, which is still finite
 // in fp32, and the sums are brought along. `correction` is for O. Where P is not finite nothing
@@ -147,7 +149,7 @@ __device__ __forceinline__ void rebase(float (&p)[kCount], float scale, RowState
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float before = rows.maximum[r];
-    const bool moves = top[r] > 1.f && top[r] < kInfinity;
+    const bool moves = top[r] > 1.f && top[r] < kLargestMovable;
     const float after = moves ? fmaf(ptx::log2(top[r]), ptx::reciprocal(scale), before) : before;
     correction[r] = !moves      ? 1.f
                     : rows.huge ? ptx::exp2((before - after) * scale)

@@ -320,7 +320,9 @@ class Consumer {
   }
   __device__ __forceinline__ TileView this_tile() {
     ptx::wait(smem_.q_full[q_.stage][warpgroup_], q_.parity);
-    return read_tile<C>(p_, smem_.tile[q_.stage][warpgroup_], warpgroup_);
+    const TileView view = read_tile<C>(p_, smem_.tile[q_.stage][warpgroup_], warpgroup_);
+    __syncwarp();  // one lane will release the slot for all
+    return view;
   }
 
   // Waits: k_full, v_full.

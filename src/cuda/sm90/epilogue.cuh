@@ -66,7 +66,9 @@ __device__ __forceinline__ int o_size(const FwdParams& p, MaskKind mask) {
 template <FwdConfig C>
 __device__ __forceinline__ RowEnds end_rows(const FwdParams& p, const Tile& tile, int first_row,
                                             const RowState& rows) {
-  constexpr float kSumLimit = 1e30f;  // far from overflow, far above any sum of an exact softmax
+  // Above any sum of 2^28 keys that do not outweigh the reference. It is far from overflow: where a
+  // P is much larger than 1, its rounding to 16 bits shows more than that of an exact softmax does.
+  constexpr float kSumLimit = 0x1p40f;
   const Accumulator at{static_cast<int>(threadIdx.x % kWarpgroup)};
   const int row = first_row + at.first_row();
   RowEnds ends;
