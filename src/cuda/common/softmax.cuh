@@ -139,8 +139,8 @@ constexpr float kLargestP = 0x1p15f;
 constexpr float kLargestMovable = 0x1p100f;
 
 // Moves maxima that turn out to have been taken too low, after the fact: P, which is still finite
-// in fp32, and the sums are brought along. `correction` is for O. Where P is not finite nothing
-// helps; the sum shows it. Threads: a whole warp. Registers: p in place.
+// in fp32, and the sums are brought along. `correction` is for O. A row whose P is too large to be
+// moved is left as it is. Threads: a whole warp. Registers: p in place.
 template <int kCount>
 __device__ __forceinline__ void rebase(float (&p)[kCount], float scale, RowState& rows,
                                        float (&correction)[2]) {
