@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bits.h"
 
-#include <fmt/format.h>
-
 #include <bit>
+
+#include "fmt.h"
 
 namespace volley::check {
 namespace {

@@ -3,11 +3,10 @@
 // The tolerance rule, element by element.
 #include "compare.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include "fmt.h"
 
 namespace volley::check {
 namespace {

@@ -5,9 +5,9 @@
 #include "device_memory.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <utility>
+
+#include "fmt.h"
 
 namespace volley::check {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "edge_cases.h"
 
-#include <fmt/format.h>
+#include "fmt.h"
 
 namespace volley::check {
 namespace {

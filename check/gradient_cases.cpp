@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <fmt/format.h>
-
 #include "edge_cases.h"
+#include "fmt.h"
 
 namespace volley::check {
 namespace {

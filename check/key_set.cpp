@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "key_set.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "compare.h"
+#include "fmt.h"
 
 namespace volley::check {
 namespace {

@@ -3,13 +3,12 @@
 // One call through the C ABI, under watch.
 #include "runner.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <memory>
 
 #include "compare.h"
 #include "device_memory.h"
+#include "fmt.h"
 #include "offered.h"
 
 namespace volley::check {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "suites.h"
 
-#include <fmt/format.h>
-
 #include "bits.h"
 #include "edge_cases.h"
+#include "fmt.h"
 #include "key_set.h"
 
 namespace volley::check {

@@ -4,12 +4,12 @@
 // code. The library itself never throws: this is the command's own way out.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "fmt.h"
 
 namespace volley::cli {
 

@@ -3,11 +3,12 @@
 // See progress.h. The work cannot be interrupted to draw, so a thread of its own draws.
 #include "progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <utility>
+
+#include "fmt.h"
 
 namespace volley::cli {
 namespace {

@@ -41,8 +41,9 @@ ARROWS = {
     # What "right" means, and the command: users of the C ABI. They read a few headers of the core
     # that hold facts rather than work: dtype conversions, roles, the table of offers, the checks of
     # lengths and tables.
-    "check": ["check", "include/volley", "src/dtype.h", "src/roles.h", "src/offers.h"],
-    "cli": ["cli", "check", "include/volley", "src/dtype.h", "src/roles.h", "src/cpu/contents.h"],
+    "check": ["check", "include/volley", "src/dtype.h", "src/fmt.h", "src/roles.h", "src/offers.h"],
+    "cli": ["cli", "check", "include/volley", "src/dtype.h", "src/fmt.h", "src/roles.h",
+            "src/cpu/contents.h"],
     # An empty kernel with the parameters of a forward, for `volley bench`.
     "cli/gpu_kernels.cu": ["cli", "src/cuda/params.h"],
     "examples": ["include/volley"],

@@ -4,12 +4,11 @@
 // volley_error at the ABI (abi.cpp). Nothing inside throws on purpose.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <string>
 #include <utility>
 
+#include "fmt.h"
 #include "volley/volley.h"
 
 namespace volley::core {
