@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Fails when an object that is compiled for newer CPUs defines a weak symbol: the linker keeps one
-# copy of such a function, and that copy would then run on older CPUs too. DW.ref.* are pointers to the
-# C++ run time in exception tables: data, the same in every object.
+# copy of such a function, and that copy would then run on older CPUs too. DW.ref.* are pointers to
+# the C++ run time in exception tables: data, the same in every object.
 # Usage: kernels_share_nothing.sh NM LIBRARY
 set -eu
 symbols=$("$1" -C --defined-only --print-file-name "$2" | grep -E ':avx[0-9]*\.cpp\.o:' || true)
