@@ -121,8 +121,9 @@ Status expect_ndim(const char* name, const Tensor& tensor, int32_t wanted, const
 Status expect_dtype(const char* name, const Tensor& tensor, std::initializer_list<int32_t> wanted) {
   if (std::find(wanted.begin(), wanted.end(), tensor.dtype) != wanted.end()) return {};
   std::string names;
-  for (const int32_t dtype : wanted) {
-    names += fmt::format("{}{}", names.empty() ? "" : " or ", volley_dtype_name(dtype));
+  for (const int32_t* dtype = wanted.begin(); dtype != wanted.end(); ++dtype) {
+    if (std::find(wanted.begin(), dtype, *dtype) != dtype) continue;  // named already
+    names += fmt::format("{}{}", names.empty() ? "" : " or ", volley_dtype_name(*dtype));
   }
   return invalid(VOLLEY_REASON_DTYPE, "{} is {}, wanted {}", name, volley_dtype_name(tensor.dtype),
                  names);
