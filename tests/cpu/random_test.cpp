@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// 1,000 random problems of everything that the CPU backend offers, against the reference, and 200
+// 2,000 random problems of everything that the CPU backend offers, against the reference, and 2,000
 // of its backward; in parts, so that they run side by side. A failure prints the case with its
-// seed; `volley check --full` draws more.
+// seed; `volley check --seed` draws others.
 #include <gtest/gtest.h>
 
 #include "suites.h"
@@ -22,7 +22,7 @@ TEST_P(RandomProblems, AgreeWithTheReference) {
   EXPECT_EQ(report.passed, kPart) << report.refused << " were refused";
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, RandomProblems, testing::Range(0, 10));
+INSTANTIATE_TEST_SUITE_P(Cpu, RandomProblems, testing::Range(0, 20));
 
 class RandomGradients : public testing::TestWithParam<int> {};
 
@@ -34,7 +34,7 @@ TEST_P(RandomGradients, AgreeWithTheReference) {
   EXPECT_EQ(report.passed, kPart) << report.refused << " were refused";
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, RandomGradients, testing::Range(0, 2));
+INSTANTIATE_TEST_SUITE_P(Cpu, RandomGradients, testing::Range(0, 20));
 
 }  // namespace
 }  // namespace volley::check
