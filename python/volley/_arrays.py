@@ -23,7 +23,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from . import _numpy_arrays, _spec
+from . import _abi, _numpy_arrays, _spec
 
 
 def torch_kind() -> ModuleType | None:
@@ -36,13 +36,20 @@ def torch_kind() -> ModuleType | None:
 
 def kind_of(name: str, x) -> ModuleType:
     if isinstance(x, np.ndarray):
+        if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array, whose mask would be ignored: give its data "
+                            "and, where it fits, mask")
         return _numpy_arrays
     torch = torch_kind()
     if torch is not None and isinstance(x, torch.torch.Tensor):
+        if x.is_nested:
+            raise TypeError(f"{name} is a nested tensor, wanted is a strided one: "
+                            "attention_varlen takes sequences of different lengths")
         return torch
     if isinstance(x, _spec.Spec):
         return _spec
-    raise TypeError(f"{name} is a {type(x).__name__}, wanted is a NumPy array or a PyTorch tensor")
+    found = "None" if x is None else f"a {type(x).__name__}"
+    raise TypeError(f"{name} is {found}, wanted is a NumPy array or a PyTorch tensor")
 
 
 def as_array(x):
@@ -52,16 +59,42 @@ def as_array(x):
     return x
 
 
-def expect_kind(kind: ModuleType, name: str, x) -> None:
+def expect_kind(kind: ModuleType, name: str, x, first: str = "q") -> None:
     found = kind_of(name, x)
     if found is not kind:
-        raise TypeError(f"{name} is {found.NAME}, but q is {kind.NAME}: give arrays of one kind")
+        raise TypeError(f"{name} is {found.NAME}, but {first} is {kind.NAME}: give arrays of one "
+                        "kind")
 
 
-def swapper(layout: str, kind: ModuleType) -> Callable[[Any], Any]:
+class _Addresses:
+    """Where the elements of a view lie, for NumPy to compare; nobody reads them."""
+
+    def __init__(self, view: _abi.Tensor):
+        size = (view.dtype >> 8 & 0xFF) // 8
+        self.__array_interface__ = {
+            "version": 3, "typestr": f"|V{size}", "data": (view.data or 0, True),
+            "shape": tuple(view.shape[:view.ndim]),
+            "strides": tuple(size * stride for stride in view.stride[:view.ndim])}
+
+
+def expect_apart(name: str, out: _abi.Tensor, views: dict[str, _abi.Tensor]) -> None:
+    """Raises if an element of an input lies where the output is to be written."""
+    for other, view in views.items():
+        try:
+            shared = np.shares_memory(*[np.asarray(_Addresses(x)) for x in (out, view)],
+                                      max_work=100_000)
+        except RuntimeError:  # NumPy's TooHardError: strides that nobody has
+            shared = False
+        if shared:
+            raise ValueError(f"{name} shares memory with {other}, wanted is memory of its own")
+
+
+def swapper(layout: str, kind: ModuleType, packed: bool = False) -> Callable[[Any], Any]:
     """What turns q, k, v, o and their gradients into the library's layout, and back."""
     if layout == "bshd":
         return lambda x: x
     if layout != "bhsd":
         raise ValueError(f"layout is {layout!r}, wanted is 'bshd' or 'bhsd'")
+    if packed:
+        raise ValueError("layout is 'bhsd', but packed arrays are (total, h, d)")
     return lambda x: kind.swap_axes(x) if x is not None and len(x.shape) >= 4 else x

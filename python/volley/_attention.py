@@ -14,20 +14,21 @@ from typing import Any
 from . import _abi, _arrays, _call, _options, _spec
 
 
-def _kind_of_all(**arrays: Any) -> tuple[ModuleType, list]:
-    """The kind that all of them have (those that are given), and the arrays."""
-    found = {name: None if x is None else _arrays.as_array(x) for name, x in arrays.items()}
-    kind = _arrays.kind_of("q", found["q"])
+def _kind_of_all(needed: dict[str, Any], **optional: Any) -> tuple[ModuleType, list]:
+    """The kind that all of them have, and the arrays; only the optional ones may be None."""
+    found = {name: _arrays.as_array(x) for name, x in {**needed, **optional}.items()}
+    first = next(iter(needed))
+    kind = _arrays.kind_of(first, found[first])
     if kind is _spec:
-        raise TypeError("q is a volley.Spec, which has no memory: it is for volley.plan()")
+        raise TypeError(f"{first} is a volley.Spec, which has no memory: it is for volley.plan()")
     for name, x in found.items():
-        if x is not None:
-            _arrays.expect_kind(kind, name, x)
+        if x is not None or name in needed:
+            _arrays.expect_kind(kind, name, x, first)
     return kind, list(found.values())
 
 
 def _forward(q, k, v, out, layout: str, return_lse: bool, **options: Any):
-    kind, (q, k, v, out) = _kind_of_all(q=q, k=k, v=v, out=out)
+    kind, (q, k, v, out) = _kind_of_all({"q": q, "k": k, "v": v}, out=out)
     operands, chosen = _options.attention_options(kind, q, **options)
     swap = _arrays.swapper(layout, kind)
     implementation: Any = _call
@@ -59,7 +60,7 @@ def attention(q, k, v, *, layout: str = "bshd", causal: bool = False,
         q (b, sq, hq, d); k (b, sk, hk, d); v (b, sk, hk, dv); o (b, sq, hq, dv); lse (b, hq, sq)
         hq is a multiple of hk: query head h reads key head h // (hq // hk)
     Dtypes: float32, float16, bfloat16, float8_e4m3fn; float64 by the reference. o has q's, or
-        bfloat16 for float8_e4m3fn; lse is float32.
+        bfloat16 for float8_e4m3fn; lse is float32, of float64 float64.
 
     causal: query i sees the keys up to i + offset. window: (left, right), keys that far from
         i + offset, both ends included; -1 is open.
@@ -76,7 +77,7 @@ def attention(q, k, v, *, layout: str = "bshd", causal: bool = False,
         is needed.
     deterministic, batch_invariant: equal bits in every run; in every batch.
     backend: None, or "reference", "cpu", "sm80", "sm90": it runs or the call fails.
-    out: an array for o; with it PyTorch tensors have no gradient.
+    out: an array for o, apart from the inputs; with it PyTorch tensors have no gradient.
 
     Returns o, or (o, lse) with return_lse: lse is the natural logarithm of each row's sum. A row
     that sees no key has o = 0 and lse = -inf.
@@ -107,6 +108,8 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q: int | No
     options: those of attention() but layout. bias and mask have shape (b, hq, max_seqlen_q,
     max_seqlen_k). Returns and raises as attention() does. Source: docs/contract.md, "Lengths".
     """
+    if "layout" in options:
+        raise TypeError("attention_varlen() has no layout: packed arrays are (total, h, d)")
     return _forward(q, k, v, out, "bshd", return_lse, cu_seqlens_q=cu_seqlens_q,
                     cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q,
                     max_seqlen_k=max_seqlen_k, **options)
@@ -120,13 +123,14 @@ def attention_backward(do, q, k, v, o, lse, *, dlse=None, layout: str = "bshd", 
     max_seqlen_q and max_seqlen_k by name.
 
     Returns a tuple (dq, dk, dv), then dsink where sink is given, then dbias where bias is given:
-    each shaped like what it belongs to and of its dtype, but dsink, which is float32.
+    each shaped like what it belongs to and of its dtype, but dsink, which has lse's.
     Raises as attention() does; float8_e4m3fn inputs have no gradient.
     Source: docs/contract.md, "Backward"; src/cpu/reference_backward.cpp says it in code.
     """
-    kind, (q, do, k, v, o, lse, dlse) = _kind_of_all(q=q, do=do, k=k, v=v, o=o, lse=lse, dlse=dlse)
+    kind, (q, do, k, v, o, lse, dlse) = _kind_of_all(
+        {"q": q, "do": do, "k": k, "v": v, "o": o, "lse": lse}, dlse=dlse)
     operands, chosen = _options.attention_options(kind, q, **options)
-    swap = _arrays.swapper(layout, kind)
+    swap = _arrays.swapper(layout, kind, packed=operands.packed)
     implementation: Any = _call
     if kind is _arrays.torch_kind():
         from . import _torch_op as implementation
@@ -134,7 +138,7 @@ def attention_backward(do, q, k, v, o, lse, *, dlse=None, layout: str = "bshd", 
                                         dlse, operands, chosen)
     dq, dk, dv, *others = gradients
     if options.get("bias") is not None:
-        others[-1] = others[-1].reshape(options["bias"].shape)
+        others[-1] = others[-1].reshape(_arrays.as_array(options["bias"]).shape)
     return (swap(dq), swap(dk), swap(dv), *others)
 
 
@@ -143,29 +147,36 @@ def combine(o_parts, lse_parts, *, sink=None, layout: str = "bshd", out=None):
 
     o_parts: (n, b, sq, hq, dv), or packed (n, total_q, hq, dv); lse_parts: (n, b, hq, sq), or
     packed (n, hq, total_q), float32. sink: (hq), enters here and not in the parts. out: an array
-    for o. layout "bhsd": o_parts and o have the axes (b, h, s, d).
+    for o, one of the parts or apart from them. layout "bhsd": dense o_parts and o have the axes
+    (b, h, s, d).
 
     Returns (o, lse) as attention() with return_lse does. A part whose lse is -inf is empty,
     whatever its o holds. Raises as attention() does. PyTorch tensors have no gradient here: one
     that needs it is refused. Source: docs/contract.md, "Merging parts"; src/combine.cpp.
     """
-    kind, (parts, lses, sink, out) = _kind_of_all(q=o_parts, lse_parts=lse_parts, sink=sink,
-                                                  out=out)
+    kind, (parts, lses, sink, out) = _kind_of_all({"o_parts": o_parts, "lse_parts": lse_parts},
+                                                  sink=sink, out=out)
     for name, x in (("o_parts", parts), ("lse_parts", lses), ("sink", sink)):
         if getattr(x, "requires_grad", False):
             raise ValueError(f"{name} requires a gradient, but combine has none: pass "
                              f"{name}.detach()")
-    swap = _arrays.swapper(layout, kind)
+    swap = _arrays.swapper(layout, kind, packed=len(parts.shape) == 4)
     parts = swap(parts)
     if len(parts.shape) < 4:
         raise ValueError(f"o_parts has shape {tuple(parts.shape)}, wanted 5 dims (n, b, sq, hq, "
                          "dv) or 4 dims (n, total_q, hq, dv)")
     if out is not None:
         kind.writable("out", out)
-    o = kind.empty(parts, parts.shape[1:], kind.dtype_code(parts)) if out is None else swap(out)
-    lse = kind.empty(parts, lses.shape[1:], kind.dtype_code(lses))
+    code = kind.dtype_code(parts, "o_parts")
+    o = kind.empty(parts, parts.shape[1:], code) if out is None else swap(out)
+    lse = kind.empty(parts, lses.shape[1:], kind.dtype_code(lses, "lse_parts"))
     views = [None if x is None else kind.view(name, x) for name, x in
              (("o_parts", parts), ("lse_parts", lses), ("sink", sink), ("o", o), ("lse", lse))]
+    if out is not None:
+        each = {f"o_parts[{n}]": kind.view("o_parts", parts[n]) for n in range(parts.shape[0])}
+        others = {"lse_parts": views[1], "sink": views[2], **each}
+        _arrays.expect_apart("out", views[3], {name: view for name, view in others.items() if
+                                               view is not None and bytes(view) != bytes(views[3])})
     error = _abi.Error()
     status = _abi.lib.volley_combine(*[None if view is None else byref(view) for view in views],
                                      kind.stream(parts), byref(error))

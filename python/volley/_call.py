@@ -12,7 +12,7 @@ from ctypes import byref, c_void_p
 from types import ModuleType
 from typing import Any
 
-from . import _abi
+from . import _abi, _arrays
 from ._options import Operands, Options
 
 Arrays = dict  # name of volley_problem -> array
@@ -44,9 +44,13 @@ class PlanHandle:
             _abi.lib.volley_plan_destroy(self.handle)
 
 
-def run(kind: ModuleType, op: int, arrays: Arrays, options: Options) -> None:
-    """Plans and runs; `arrays` holds inputs and outputs, None where one is absent."""
+def run(kind: ModuleType, op: int, arrays: Arrays, options: Options, own_o: bool = True) -> None:
+    """Plans and runs; `arrays` holds inputs and outputs, None where one is absent. own_o: o is a
+    new array, which no input can share."""
     views = {name: kind.view(name, x) for name, x in arrays.items() if x is not None}
+    if not own_o:
+        _arrays.expect_apart("out", views["o"], {name: view for name, view in views.items()
+                                                 if name not in ("o", "lse")})
     problem = problem_of(op, views, options)
     plan = PlanHandle(problem)
     buffers, error = _abi.Buffers(), _abi.Error()
@@ -92,7 +96,7 @@ def forward(kind: ModuleType, q, k, v, operands: Operands, options: Options, out
     o = kind.empty(q, o_shape, _abi.BF16 if code == _abi.E4M3 else code) if out is None else out
     lse = kind.empty(q, lse_shape, lse_code(code))
     run(kind, _abi.FORWARD, {"q": q, "k": k, "v": v, "o": o, "lse": lse, **operands._asdict()},
-        options)
+        options, own_o=out is None)
     return o, lse
 
 

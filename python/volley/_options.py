@@ -31,6 +31,10 @@ class Operands(NamedTuple):
     dropout_seed: Any = None
     dropout_offset: Any = None
 
+    @property
+    def packed(self) -> bool:
+        return self.cu_seqlens_q is not None or self.cu_seqlens_k is not None
+
 
 class Options(NamedTuple):
     """Fields of volley_problem: REALS real numbers, then integers."""
@@ -55,7 +59,7 @@ REALS = 3
 
 def _choice(name: str, value, table: dict, default: str) -> int:
     value = default if value is None else value
-    if value not in table:
+    if not isinstance(value, str) or value not in table:
         raise ValueError(f"{name} is {value!r}, wanted is one of {', '.join(map(repr, table))}")
     return table[value]
 
@@ -72,9 +76,13 @@ def _integer(name: str, value) -> int:
 
 def _real(name: str, value) -> float:
     try:
-        return float(value)
+        if not isinstance(value, (str, bytes)):
+            return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is {value}, which no float can hold") from None
     except TypeError:
-        raise TypeError(f"{name} is a {type(value).__name__}, wanted is a number") from None
+        pass
+    raise TypeError(f"{name} is a {type(value).__name__}, wanted is a number")
 
 
 def _alignment(mask_alignment, mask_offset) -> tuple[int, int]:
@@ -104,8 +112,13 @@ def _dropout_words(kind, like, dropout_p: float, seed, offset) -> tuple[Any, Any
         return None, None
     if seed is None:
         raise ValueError(f"dropout_p is {dropout_p}, but seed is None; wanted is a whole number")
+    words = [("seed", seed), ("dropout_offset", offset)]
+    for name, x in words:
+        if isinstance(x, (float, str)):
+            raise TypeError(f"{name} is a {type(x).__name__}, wanted is a whole number, or an "
+                            "int64 scalar as an array")
     return tuple(kind.integer(like, _integer(name, x)) if isinstance(x, numbers.Integral) else x
-                 for name, x in (("seed", seed), ("dropout_offset", offset)))
+                 for name, x in words)
 
 
 def attention_options(

@@ -60,9 +60,10 @@ def plan(q, k, v, *, op: str = "forward", device: str | None = None, layout: str
     """What attention(q, k, v, **options) would run, or attention_backward() with op="backward".
 
     q, k and v are arrays, or volley.Spec(shape, dtype) for ones that do not exist; so are the
-    arrays among the options. device: None for where they are, "cpu", "cuda:0", or a machine that is
-    not here: "h200", "h100", "a100", "l40s". lse: whether the call wants it. options: those of
-    attention(), and cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k for packed arrays.
+    arrays among the options. device: None for where they are, "cpu", "cuda:0", a torch.device, or a
+    machine that is not here: "h200", "h100", "a100", "l40s". lse: whether the call wants it.
+    options: those of attention(), and cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k for
+    packed arrays.
 
     Nothing is computed. Raises what the call would raise about shapes, dtypes and options;
     a RuntimeError where no backend offers it says what is missing. Source: src/plan.cpp.
@@ -74,7 +75,7 @@ def plan(q, k, v, *, op: str = "forward", device: str | None = None, layout: str
     if op not in ("forward", "backward"):
         raise ValueError(f"op is {op!r}, wanted is 'forward' or 'backward'")
     operands, chosen = _options.attention_options(kind, q, **options)
-    swap = _arrays.swapper(layout, kind)
+    swap = _arrays.swapper(layout, kind, packed=operands.packed)
     q, k, v = swap(q), swap(k), swap(v)
     views = {name: kind.view(name, x) for name, x in
              {"q": q, "k": k, "v": v, **operands._asdict()}.items() if x is not None}
@@ -97,7 +98,7 @@ def plan(q, k, v, *, op: str = "forward", device: str | None = None, layout: str
         if operands.bias is not None:
             add("dbias", operands.bias.shape, kind.dtype_code(operands.bias))
     problem = _call.problem_of(_abi.BACKWARD if op == "backward" else _abi.FORWARD, views, chosen)
-    return Plan(_call.PlanHandle(problem, device))
+    return Plan(_call.PlanHandle(problem, None if device is None else str(device)))
 
 
 def doctor() -> str:

@@ -2,6 +2,7 @@
 """Spec: the shape and dtype of an array that need not exist; what volley.plan() asks about."""
 from __future__ import annotations
 
+import operator
 from typing import Optional, Sequence
 
 from . import _abi
@@ -10,6 +11,16 @@ DTYPES = {"float32": _abi.F32, "float16": _abi.F16, "bfloat16": _abi.BF16, "floa
           "float8_e4m3fn": _abi.E4M3, "float8_e8m0fnu": _abi.E8M0, "int32": _abi.I32,
           "int64": _abi.I64, "bool": _abi.BOOL}
 NAMES = {code: name for name, code in DTYPES.items()}
+
+
+def _whole_numbers(name: str, values) -> tuple[int, ...]:
+    try:
+        numbers = tuple(map(operator.index, values))
+    except TypeError:
+        raise TypeError(f"{name} is {values!r}, wanted are whole numbers") from None
+    if any(not -2**63 <= x < 2**63 for x in numbers):
+        raise ValueError(f"{name} is {numbers}, wanted are numbers of 64 bits")
+    return numbers
 
 
 class Spec:
@@ -21,11 +32,12 @@ class Spec:
 
     def __init__(self, shape: Sequence[int], dtype: str = "bfloat16",
                  strides: Optional[Sequence[int]] = None):
-        if dtype not in DTYPES:
+        if not isinstance(dtype, str) or dtype not in DTYPES:
             raise TypeError(f"dtype is {dtype!r}, wanted one of {', '.join(DTYPES)}")
-        self.shape = tuple(shape)
+        self.shape = _whole_numbers("shape", shape)
         self.dtype = dtype
-        self.strides = _abi.contiguous(self.shape) if strides is None else tuple(strides)
+        self.strides = _whole_numbers(
+            "strides", _abi.contiguous(self.shape) if strides is None else strides)
         if len(self.strides) != len(self.shape):
             raise ValueError(f"strides has {len(self.strides)} entries, shape has "
                              f"{len(self.shape)}")
@@ -44,7 +56,8 @@ def view(name: str, x: Spec) -> _abi.Tensor:
 
 
 def swap_axes(x: Spec) -> Spec:
-    order = (0, 2, 1, 3)
+    order = list(range(len(x.shape)))
+    order[-3], order[-2] = order[-2], order[-3]
     return Spec([x.shape[i] for i in order], x.dtype, [x.strides[i] for i in order])
 
 

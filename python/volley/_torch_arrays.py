@@ -24,6 +24,7 @@ def view(name: str, x: torch.Tensor) -> _abi.Tensor:
     if device.type not in _DEVICES or x.layout != torch.strided:
         raise TypeError(f"{name} is a {x.layout} tensor on {device}, wanted is a strided one on "
                         "the cpu or a cuda device")
+    _expect_plain(name, x)
     return _abi.tensor(x.data_ptr() or None, code, x.shape, x.stride(), _DEVICES[device.type],
                        device.index or 0)
 
@@ -36,7 +37,14 @@ def dtype_code(x: torch.Tensor, name: str = "q") -> int:
 
 
 def writable(name: str, x: torch.Tensor) -> None:
-    pass  # every tensor is; _torch_op.py judges gradients
+    if not torch.compiler.is_compiling():  # which cannot ask; _torch_op.py judges gradients
+        _expect_plain(name, x)
+
+
+def _expect_plain(name: str, x: torch.Tensor) -> None:
+    if x.is_neg():
+        raise ValueError(f"{name} is a view that negates what its memory holds, wanted is one that "
+                         f"does not: {name}.resolve_neg()")
 
 
 def swap_axes(x: torch.Tensor) -> torch.Tensor:

@@ -34,6 +34,13 @@ def _request(spread) -> tuple[Operands, Options]:
 # ---- volley::attention ---------------------------------------------------------------------------
 
 
+def _expect_one_device(q, **others) -> None:
+    """For the fake kernels: the library judges what has memory."""
+    for name, x in others.items():
+        if x is not None and x.device != q.device:
+            raise ValueError(f"{name} is on device {x.device}, q is on {q.device}")
+
+
 @torch.library.custom_op("volley::attention", mutates_args=(), schema=(
     f"(Tensor q, Tensor k, Tensor v, {_REQUEST}) -> (Tensor o, Tensor lse)"))
 def _attention(q, k, v, *spread):
@@ -42,7 +49,9 @@ def _attention(q, k, v, *spread):
 
 @_attention.register_fake
 def _attention_fake(q, k, v, *spread):
-    o, lse = _call.output_shapes(q, k, v, _request(spread)[0])
+    operands = _request(spread)[0]
+    _expect_one_device(q, k=k, v=v, **operands._asdict())
+    o, lse = _call.output_shapes(q, k, v, operands)
     code = _torch_arrays.dtype_code(q)
     return (_torch_arrays.empty(q, o, _abi.BF16 if code == _abi.E4M3 else code),
             _torch_arrays.empty(q, lse, _call.lse_code(code)))
@@ -59,6 +68,7 @@ def _attention_out(out, q, k, v, *spread):
 
 @_attention_out.register_fake
 def _attention_out_fake(out, q, k, v, *spread):
+    _expect_one_device(q, out=out)
     return _attention_fake(q, k, v, *spread)[1]
 
 
@@ -74,7 +84,9 @@ def _attention_backward(dout, q, k, v, o, lse, dlse, *spread):
 
 @_attention_backward.register_fake
 def _attention_backward_fake(dout, q, k, v, o, lse, dlse, *spread):
-    return list(_call.empty_gradients(_torch_arrays, q, k, v, _request(spread)[0]).values())
+    operands = _request(spread)[0]
+    _expect_one_device(q, do=dout, k=k, v=v, o=o, lse=lse, dlse=dlse, **operands._asdict())
+    return list(_call.empty_gradients(_torch_arrays, q, k, v, operands).values())
 
 
 # ---- Gradients -----------------------------------------------------------------------------------

@@ -81,6 +81,52 @@ def test_array_interface():
     assert np.array_equal(volley.attention(*map(Holder, (q, k, v))), volley.attention(q, k, v))
 
 
+def test_array_interface_of_a_bias_and_its_gradient():
+    (q, k, v), _ = arrays()
+    bias = np.ones((4, 37, 53), np.float32)
+    o, lse = volley.attention(q, k, v, bias=Holder(bias), return_lse=True)
+    dbias = volley.attention_backward(o, q, k, v, o, lse, bias=Holder(bias))[-1]
+    assert dbias.shape == bias.shape
+
+
+def laid_out_anyhow(chance, x):
+    """(a view of x's values, all the memory that it lies in, NaN in between): axes in any order and
+    direction, gaps, an offset."""
+    order = chance.permutation(x.ndim)
+    steps = chance.integers(1, 3, x.ndim)
+    sizes = [x.shape[axis] * steps[axis] + chance.integers(0, 3) for axis in order]
+    memory = np.full(np.prod(sizes) + 3, np.nan, x.dtype)
+    offset = chance.integers(0, 4)
+    whole = memory[offset:offset + np.prod(sizes)].reshape(sizes).transpose(np.argsort(order))
+    part = whole[tuple(slice(0, n * step, step) for n, step in zip(x.shape, steps))]
+    view = np.flip(part, [axis for axis in range(x.ndim) if chance.random() < 0.3])
+    view[...] = x
+    return view, memory
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_strides_do_not_change_a_bit(seed):
+    chance = np.random.default_rng(seed)
+    b, hk, group, sq, sk, d, dv = [int(chance.integers(1, n)) for n in (3, 3, 4, 90, 90, 70, 70)]
+    dtype = [np.float32, np.float16, ml_dtypes.bfloat16][seed % 3]
+    q, k, v, do = [chance.standard_normal(shape, np.float32).astype(dtype) for shape in
+                   ((b, sq, hk * group, d), (b, sk, hk, d), (b, sk, hk, dv),
+                    (b, sq, hk * group, dv))]
+    bias = chance.standard_normal((hk * group, sq, sk), np.float32)
+    given = {"causal": bool(seed % 2), "backend": "cpu"}
+    o, lse = volley.attention(q, k, v, bias=bias, return_lse=True, **given)
+    wanted = volley.attention_backward(do, q, k, v, o, lse, bias=bias, **given)
+    views = [laid_out_anyhow(chance, x)[0] for x in (do, q, k, v, o, lse, bias)]
+    out, memory = laid_out_anyhow(chance, np.zeros_like(o))
+    volley.attention(*views[1:4], bias=views[6], out=out, **given)
+    assert np.array_equal(out, o)
+    out[...] = np.nan
+    assert np.isnan(memory).all()  # nothing was written beside it
+    found = volley.attention_backward(*views[:6], bias=views[6], **given)
+    for x, y in zip(found, wanted):
+        assert np.array_equal(x, y)
+
+
 def test_out_is_written_in_place():
     (q, k, v), _ = arrays()
     memory = np.full((2, 37, 2, 4, 32), np.nan, np.float32)

@@ -26,6 +26,7 @@ def test_a_machine_that_is_not_here():
     assert plan.backend == "sm90" and "132 blocks" in str(plan) and repr(plan) == \
         "<volley.Plan on sm90>"
     assert plan.json()["backend"] == "sm90"
+    assert volley.plan(Q, K, K, device=torch.device("cpu")).backend == "cpu"
 
 
 def test_reasons():
@@ -62,8 +63,22 @@ def test_packed():
 def test_spec_refuses():
     with pytest.raises(TypeError, match="dtype is 'int4', wanted one of float32"):
         Spec((1, 2), "int4")
+    with pytest.raises(TypeError, match=r"dtype is \['int4'\], wanted one of float32"):
+        Spec((1, 2), ["int4"])
     with pytest.raises(ValueError, match="strides has 1 entries, shape has 2"):
         Spec((1, 2), strides=(1,))
+    with pytest.raises(TypeError, match=r"shape is \(1.5, 2\), wanted are whole numbers"):
+        Spec((1.5, 2))
+    with pytest.raises(ValueError, match="shape is .*, wanted are numbers of 64 bits"):
+        Spec((2**64 + 1, 2))  # as 64 bits it would be 1
+    with pytest.raises(ValueError, match="strides is .*, wanted are numbers of 64 bits"):
+        Spec((1, 2**40, 2**40, 8))
+
+
+def test_layout_keeps_every_axis():
+    five = Spec((1, 2, 4, 8, 3))
+    with pytest.raises(ValueError, match=r"q has shape \(1, 2, 8, 4, 3\), wanted 4 dims"):
+        volley.plan(five, five, five, layout="bhsd")
 
 
 def test_doctor():
