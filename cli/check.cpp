@@ -26,7 +26,7 @@ struct CheckFlags {
   bool json = false;
 };
 
-constexpr int64_t kQuickCount = 100;  // random problems a backend: half a minute on two cores
+constexpr int64_t kQuickCount = 100;  // random problems a backend: a minute for all suites
 constexpr int64_t kFullCount = 1000;
 constexpr size_t kShownFailures = 5;
 
