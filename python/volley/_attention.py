@@ -173,10 +173,12 @@ def combine(o_parts, lse_parts, *, sink=None, layout: str = "bshd", out=None):
     views = [None if x is None else kind.view(name, x) for name, x in
              (("o_parts", parts), ("lse_parts", lses), ("sink", sink), ("o", o), ("lse", lse))]
     if out is not None:
-        each = {f"o_parts[{n}]": kind.view("o_parts", parts[n]) for n in range(parts.shape[0])}
-        others = {"lse_parts": views[1], "sink": views[2], **each}
-        _arrays.expect_apart("out", views[3], {name: view for name, view in others.items() if
-                                               view is not None and bytes(view) != bytes(views[3])})
+        inputs = {f"o_parts[{n}]": parts[n] for n in range(parts.shape[0])}
+        inputs.update(lse_parts=lses, **({} if sink is None else {"sink": sink}))
+        target = kind.view("out", o)
+        others = {name: kind.view(name, x) for name, x in inputs.items()}
+        _arrays.expect_apart("out", target, {name: view for name, view in others.items()
+                                             if bytes(view) != bytes(target)})
     error = _abi.Error()
     status = _abi.lib.volley_combine(*[None if view is None else byref(view) for view in views],
                                      kind.stream(parts), byref(error))
