@@ -16,6 +16,7 @@ from . import _abi, _call, _torch_arrays
 from ._options import REALS, Operands, Options
 
 _OPERANDS = len(Operands._fields)
+_DIFFERENTIABLE = ("q", "k", "v", "sink", "bias")
 _REQUEST = ", ".join([f"Tensor? {name}" for name in Operands._fields] +
                      ["float? scale", "float softcap", "float dropout_p", "SymInt[] integers"])
 
@@ -120,13 +121,18 @@ _attention.register_autograd(_differentiate, setup_context=_save)
 
 
 def forward(kind: ModuleType, q, k, v, operands: Operands, options: Options, out=None):
-    if out is None:
-        return _attention(q, k, v, *_spread(operands, options))
     if torch.is_grad_enabled():
         for name, x in {"q": q, "k": k, "v": v, "out": out, **operands._asdict()}.items():
-            if x is not None and x.requires_grad:
+            if x is None or not x.requires_grad:
+                continue
+            if out is not None:
                 raise ValueError(f"{name} requires a gradient, which a call with out does not "
                                  "have: leave out away or use torch.no_grad()")
+            if name not in _DIFFERENTIABLE:
+                raise ValueError(f"{name} requires a gradient, but there is none with respect to "
+                                 f"it: pass {name}.detach()")
+    if out is None:
+        return _attention(q, k, v, *_spread(operands, options))
     return out, _attention_out(out, q, k, v, *_spread(operands, options))
 
 

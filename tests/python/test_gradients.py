@@ -126,7 +126,11 @@ def test_gradients_that_cannot_be_are_refused():
     q, k, v = leaves(*qkv())
     with pytest.raises(ValueError, match="q requires a gradient, which a call with out"):
         volley.attention(q, k, v, out=torch.empty_like(q))
+    slopes, = leaves(torch.ones(4))
+    with pytest.raises(ValueError, match="alibi_slopes requires a gradient, but there is none"):
+        volley.attention(q, k, v, alibi_slopes=slopes)
     with torch.no_grad():
         volley.attention(q, k, v, out=torch.empty_like(q))
+        volley.attention(q, k, v, alibi_slopes=slopes)
     with pytest.raises(ValueError, match="o_parts requires a gradient"):
         volley.combine(q[None], torch.zeros(1, 2, 4, 37))
