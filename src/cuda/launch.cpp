@@ -10,24 +10,13 @@
 #include <cmath>
 #include <numbers>
 
+#include "cuda/band.h"
+#include "cuda/current_device.h"
 #include "cuda/kernels.h"
 #include "cuda/schedule.h"
 
 namespace volley::cuda {
 namespace {
-
-core::Status device_error(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();  // it is reported here: the caller's next question must not find it again
-  return core::make_status(VOLLEY_DEVICE_ERROR, VOLLEY_REASON_DEVICE, "{} failed: {} ({})", what,
-                           cudaGetErrorString(error), cudaGetErrorName(error));
-}
-
-// An offset beyond all rows and keys says what one this large says, and leaves room for sums.
-int narrow(i64 offset) { return static_cast<int>(std::clamp(offset, -2 * kMaxRows, 2 * kMaxRows)); }
-
-// A side of a band. Offsets are at most 2^60 in magnitude: wider than this one is as good as open.
-i64 bounded(i64 width) { return std::min(width, i64{1} << 61); }
 
 i64 offset_of(const FwdGeometry& call) { return call.relative ? call.sk - call.sq : call.offset; }
 
@@ -37,8 +26,8 @@ Lengths make_lengths(const FwdGeometry& call) {
   l.total_q = static_cast<int>(call.q.rows);
   l.total_k = static_cast<int>(call.k.rows);
   const i64 offset = call.relative ? 0 : call.offset;
-  l.low = narrow(call.left < 0 ? -2 * kMaxRows : offset - bounded(call.left));
-  l.high = narrow(call.right < 0 ? 2 * kMaxRows : offset + bounded(call.right) + 1);
+  l.low = low_of_band(call.left, offset);
+  l.high = high_of_band(call.right, offset);
   l.relative = call.relative ? 1 : 0;
   if (call.softcap > 0) {
     l.softcap = static_cast<float>(2 * std::numbers::log2e * call.scale / call.softcap);
@@ -139,13 +128,7 @@ FwdLaunch make_forward(const FwdConfig& config, const void* kernel, const FwdGeo
 
 core::Status load_forward(const FwdLaunch& launch) {
   if (launch.grid == 0) return {};
-  VOLLEY_TRY(
-      device_error(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        launch.shared),
-                   "loading the forward kernel"));
-  cudaFuncAttributes attributes{};  // asking for them loads the kernel
-  return device_error(cudaFuncGetAttributes(&attributes, launch.kernel),
-                      "loading the forward kernel");
+  return load_kernel(launch.kernel, launch.shared, "loading the forward kernel");
 }
 
 core::Status launch_forward(const FwdLaunch& launch, const FwdAddresses& at, void* stream) {

@@ -11,6 +11,7 @@
 
 #include "cuda/check_lengths.h"
 #include "cuda/config_table.h"
+#include "cuda/current_device.h"
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
 #include "cuda/place.h"
@@ -20,35 +21,6 @@ namespace volley::cuda {
 namespace {
 
 using core::Role;
-
-// Makes a device current for as long as this lives.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int device) {
-    error_ = cudaGetDevice(&previous_);
-    if (error_ == cudaSuccess && device != previous_) {
-      error_ = cudaSetDevice(device);
-      restore_ = error_ == cudaSuccess;
-    }
-  }
-  ~CurrentDevice() {
-    if (restore_) cudaSetDevice(previous_);
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-
-  core::Status status() const {
-    if (error_ == cudaSuccess) return {};
-    return core::make_status(VOLLEY_DEVICE_ERROR, VOLLEY_REASON_DEVICE,
-                             "the plan's device cannot be made current: {}",
-                             cudaGetErrorString(error_));
-  }
-
- private:
-  int previous_ = 0;
-  bool restore_ = false;
-  cudaError_t error_ = cudaSuccess;
-};
 
 const void* kernel_of(int row) {
 #if VOLLEY_EXPERIMENTS

@@ -5,6 +5,7 @@
 // something other than itself. Every N of ptx/wgmma.cuh is instantiated here.
 #include <cuda_runtime_api.h>
 
+#include "cuda/common/fragment.cuh"
 #include "cuda/common/layout.cuh"
 #include "wgmma_products.h"
 

@@ -4,7 +4,8 @@
 // hidden keys become -infinity, the real one.
 #pragma once
 
-#include "cuda/common/layout.cuh"
+#include "cuda/common/fragment.cuh"
+#include "cuda/config.h"
 #include "cuda/params.h"
 
 namespace volley::cuda {

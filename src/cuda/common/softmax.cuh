@@ -10,8 +10,8 @@
 // and O by itself.
 #pragma once
 
-#include "cuda/common/layout.cuh"
 #include "cuda/common/mask.cuh"
+#include "cuda/ptx/core.cuh"
 
 namespace volley::cuda {
 

@@ -8,6 +8,7 @@
 // Causal: see schedule.h. General: sequence by sequence, as their lengths are found.
 #pragma once
 
+#include "cuda/common/sequence.cuh"
 #include "cuda/common/tile.cuh"
 #include "cuda/ptx/core.cuh"
 
@@ -52,30 +53,6 @@ class EqualWalk {
   const FwdParams& p_;
   int round_ = 0;
 };
-
-// Where a sequence lies and how long it is.
-struct Sequence {
-  int q_base, q_rows, sq;  // first row; rows owned; rows used
-  int k_base, sk;
-};
-
-// Whatever the arrays hold, rows stay within the tensors and lengths within what was planned for.
-__device__ __forceinline__ Sequence read_sequence(const FwdParams& p, int n) {
-  const Lengths& l = p.lengths;
-  Sequence s{0, p.sq, p.sq, 0, p.sk};
-  if (l.cu_q != nullptr) {
-    s.q_base = min(max(l.cu_q[n], 0), l.total_q);
-    s.q_rows = max(min(l.cu_q[n + 1], l.total_q) - s.q_base, 0);
-  }
-  s.sq = min(s.q_rows, p.sq);
-  if (l.used_q != nullptr) s.sq = min(max(l.used_q[n], 0), s.sq);
-  if (l.cu_k != nullptr) {
-    s.k_base = min(max(l.cu_k[n], 0), l.total_k);
-    s.sk = min(max(min(l.cu_k[n + 1], l.total_k) - s.k_base, 0), p.sk);
-  }
-  if (l.used_k != nullptr) s.sk = min(max(l.used_k[n], 0), s.sk);
-  return s;
-}
 
 // Sequences of their own lengths, which are read 32 at a time, one by each lane. The tiles of a
 // sequence are numbered head by head, from the last queries to the first.

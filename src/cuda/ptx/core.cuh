@@ -23,6 +23,16 @@ __device__ __forceinline__ int uniform(int value) {
   return result;
 }
 
+// No instruction: the compiler forgets what it knows of the value. What is computed from it stays
+// where it is written, instead of waiting in registers since the start of the kernel.
+__device__ __forceinline__ int opaque(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+// bar.warp.sync: what the lanes wrote to shared memory is seen by all of them. Threads: a warp.
+__device__ __forceinline__ void sync_warp() { __syncwarp(); }
+
 // vote.sync.any.pred. Threads: a whole warp.
 __device__ __forceinline__ bool any(bool value) { return __any_sync(0xffffffffu, value) != 0; }
 
@@ -49,7 +59,8 @@ __device__ __forceinline__ int inclusive_sum(int value) {
 #pragma unroll
   for (int distance = 1; distance < 32; distance *= 2) {
     const int other = __shfl_up_sync(0xffffffffu, value, static_cast<unsigned>(distance));
-    if (lane >= distance) value = min(value + other, 1 << 30);
+    const u32 sum = static_cast<u32>(value) + static_cast<u32>(other);
+    if (lane >= distance) value = static_cast<int>(min(sum, 1u << 30));
   }
   return value;
 }

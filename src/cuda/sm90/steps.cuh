@@ -4,6 +4,7 @@
 // PV, hide keys. The softmax steps are in common/softmax.cuh, the loops in consume.cuh.
 #pragma once
 
+#include "cuda/common/layout.cuh"
 #include "cuda/common/softmax.cuh"
 #include "cuda/sm90/smem.cuh"
 
