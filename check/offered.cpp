@@ -36,6 +36,13 @@ bool sm90_must_offer(const Instance& instance) {
   return true;
 }
 
+bool sm80_must_offer(const Instance& instance) {
+  const Case& c = instance.c;
+  if (c.dtype != VOLLEY_BF16 && c.dtype != VOLLEY_F16) return false;
+  if (c.out_dtype != 0 && c.out_dtype != c.dtype && c.out_dtype != VOLLEY_F32) return false;
+  return std::max(c.d, c.dv) <= 256 && c.page == 0 && !c.descale && c.bias_dtype != VOLLEY_F64;
+}
+
 }  // namespace
 
 bool must_offer(int32_t backend, const Instance& instance) {
@@ -47,6 +54,7 @@ bool must_offer(int32_t backend, const Instance& instance) {
   switch (backend) {
     case VOLLEY_BACKEND_REFERENCE: return true;
     case VOLLEY_BACKEND_CPU: return c.dtype != VOLLEY_F64;
+    case VOLLEY_BACKEND_SM80: return sm80_must_offer(instance);
     case VOLLEY_BACKEND_SM90: return sm90_must_offer(instance);
     default: return false;
   }

@@ -20,7 +20,8 @@ MAX_LINE = 100
 
 # Folder or file -> what it may include. The longest matching prefix names the area of a file.
 KERNEL_SHARED = ["src/cuda/types.h", "src/cuda/config.h", "src/cuda/config_table.h",
-                 "src/cuda/experiments.inc.h", "src/cuda/params.h", "src/cuda/kernels.h"]
+                 "src/cuda/experiments.inc.h", "src/cuda/params.h", "src/cuda/kernels.h",
+                 "src/cuda/sm80/config.h", "src/cuda/sm80/params.h", "src/cuda/sm80/kernels.h"]
 ARROWS = {
     "include/volley": ["include/volley"],
     # The core: the whole story without CUDA. config.h is the table of kernels, plain C++.
@@ -36,7 +37,8 @@ ARROWS = {
     "src/cuda/ptx": ["src/cuda/ptx", *KERNEL_SHARED],
     "src/cuda/common": ["src/cuda/common", "src/cuda/ptx", *KERNEL_SHARED],
     "src/cuda/sm90": ["src/cuda/sm90", "src/cuda/common", "src/cuda/ptx", *KERNEL_SHARED],
-    "src/cuda/sm80": ["src/cuda/sm80", "src/cuda/common", "src/cuda/ptx", *KERNEL_SHARED],
+    "src/cuda/sm80": ["src/cuda/sm80", "src/cuda/common", "src/cuda/ptx", "src/dropout.h",
+                      *KERNEL_SHARED],
     "src/cuda/instances": ["src/cuda/sm90", "src/cuda/sm80", *KERNEL_SHARED],
     # What "right" means, and the command: users of the C ABI. They read a few headers of the core
     # that hold facts rather than work: dtype conversions, roles, the table of offers, the checks of

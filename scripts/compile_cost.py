@@ -5,9 +5,10 @@
     scripts/compile_cost.py run LOG COMMAND...    a compiler launcher: runs it, adds a line to LOG
     scripts/compile_cost.py check LOG             reports; exits 1 over the budget
 
-The budget: all forward instances (src/cuda/instances/fwd*) within 3 CPU minutes, and 1 GB a
-process. It is a launcher with CMAKE_CUDA_COMPILER_LAUNCHER="$PWD/scripts/compile_cost.py;run;LOG"
-in the environment of a fresh configuration.
+The budget: all Hopper forwards (src/cuda/instances/fwd*) within 3 CPU minutes, all V2 kernels (v2*)
+within 2, and 1 GB a process. It is a launcher with
+CMAKE_CUDA_COMPILER_LAUNCHER="$PWD/scripts/compile_cost.py;run;LOG" in the environment of a fresh
+configuration.
 """
 import json
 import os
@@ -15,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-INSTANCES = "src/cuda/instances/fwd"
-CPU_SECONDS = 180
+# Sources -> CPU seconds that they may take together.
+BUDGETS = {"src/cuda/instances/fwd": 180, "src/cuda/instances/v2": 120}
 PROCESS_BYTES = 1 << 30
 
 
@@ -33,14 +34,19 @@ def run(log, command):
     return process.returncode
 
 
+def spent(entries, instances):
+    """CPU seconds, None without an entry"""
+    seconds = [e["seconds"] for e in entries if instances in e["source"]]
+    return sum(seconds) if seconds else None
+
+
 def violations(entries):
-    instances = [e for e in entries if INSTANCES in e["source"]]
-    seconds = sum(e["seconds"] for e in instances)
-    if not instances:
-        yield "no forward instance in the log: was it a fresh build with this launcher?"
-    if seconds > CPU_SECONDS:
-        yield (f"the forward instances took {seconds:.0f} CPU seconds, at most {CPU_SECONDS} are "
-               "wanted")
+    for instances, budget in BUDGETS.items():
+        seconds = spent(entries, instances)
+        if seconds is None:
+            yield f"no {instances}* in the log: was it a fresh build with this launcher?"
+        elif seconds > budget:
+            yield f"{instances}* took {seconds:.0f} CPU seconds, at most {budget} are wanted"
     for entry in entries:
         if entry["bytes"] > PROCESS_BYTES:
             yield (f"{entry['source']} took a process of {entry['bytes'] / 2**20:.0f} MiB, at most "
@@ -54,8 +60,8 @@ def check(log):
     for entry in sorted(entries, key=lambda e: -e["seconds"]):
         print(f"{entry['seconds']:6.1f} CPU s {entry['bytes'] / 2**20:6.0f} MiB  "
               f"{os.path.basename(entry['source'])}")
-    total = sum(e["seconds"] for e in entries if INSTANCES in e["source"])
-    print(f"{total:6.1f} CPU s for the forward instances")
+    for instances, budget in BUDGETS.items():
+        print(f"{spent(entries, instances) or 0:6.1f} CPU s of {budget} for {instances}*")
     found = list(violations(entries))
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0

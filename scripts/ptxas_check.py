@@ -5,12 +5,14 @@
     cmake --build --preset cuda --clean-first 2>&1 | scripts/ptxas_check.py
 
 register spills, and wgmma that ptxas serialised. A log without a single kernel fails too: it proves
-nothing.
+nothing. For sm_80, which nobody tunes here, a V2 kernel may park a few registers (SPARED bytes).
 """
 import re
 import sys
 
 FUNCTION = re.compile(r"Compiling entry function '([^']+)'")
+SPARED = 32  # bytes
+SPARED_KERNEL = re.compile(r"Compiling entry function '\w*v2_\w+' for 'sm_80'")
 SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 REGISTERS = re.compile(r"Used (\d+) registers")
 # ptxas says, as an info: "(C7510) Potential Performance Loss: wgmma.mma_async instructions are
@@ -20,11 +22,12 @@ SERIALIZED = re.compile(r"wgmma\.mma_async instructions are serialized")
 
 def check(lines):
     """(kernels seen, most registers, violations)"""
-    kernel, kernels, most_registers, violations = "?", 0, 0, []
+    kernel, kernels, most_registers, violations, spared = "?", 0, 0, [], 0
     for line in lines:
         if match := FUNCTION.search(line):
             kernel, kernels = match[1], kernels + 1
-        if (match := SPILL.search(line)) and (int(match[1]) or int(match[2])):
+            spared = SPARED if SPARED_KERNEL.search(line) else 0
+        if (match := SPILL.search(line)) and max(int(match[1]), int(match[2])) > spared:
             violations.append(f"{kernel} spills: {match[0]}")
         if match := REGISTERS.search(line):
             most_registers = max(most_registers, int(match[1]))

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads the machine code of the built kernels and fails on what a Hopper forward must not be:
+"""Reads the machine code of the built kernels and fails on what they must not be:
 
     scripts/sass_check.py build/release/src/libvolley.so
 
-a forward kernel without HGMMA (the matrix products of a warpgroup) or UTMALDG (TMA loads), or one
-that touches local memory (LDL, STL). A library without a forward kernel fails too: it proves
-nothing. Needs cuobjdump and nvdisasm, which scripts/setup.sh --cuda puts into build/sass-tools.
+a Hopper forward without HGMMA (the matrix products of a warpgroup) or UTMALDG (TMA loads), or one
+that touches local memory (LDL, STL); a V2 forward without HMMA (mma.sync), LDGSTS (cp.async) or
+LDSM (ldmatrix). A library that lacks kernels of either kind fails too: it proves nothing. Needs
+cuobjdump and nvdisasm, which scripts/setup.sh --cuda puts into build/sass-tools.
 """
 import collections
 import os
@@ -19,9 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FUNCTION = re.compile(r"^\s*Function : (\S+)")
 OPCODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)")
-FORWARD = "fwd_entry"  # part of the name of every forward kernel (src/cuda/sm90/instance.cuh)
-NEEDED = ("HGMMA", "UTMALDG")
-FORBIDDEN = ("LDL", "STL")
+# A part of the kernels' names (src/cuda/*/instance.cuh), what each must and must not have.
+KINDS = {
+    "Hopper forward": ("fwd_entry", ("HGMMA", "UTMALDG"), ("LDL", "STL")),
+    "V2 forward": ("v2_forward", ("HMMA", "LDGSTS", "LDSM"), ()),
+}
 
 
 def opcodes(lines):
@@ -36,16 +39,14 @@ def opcodes(lines):
 
 
 def violations(kernels):
-    forward = {name: found for name, found in kernels.items() if FORWARD in name}
-    for name, found in forward.items():
-        for opcode in NEEDED:
-            if not found[opcode]:
-                yield f"{name} has no {opcode}"
-        for opcode in FORBIDDEN:
-            if found[opcode]:
-                yield f"{name} has {found[opcode]} {opcode}: it uses local memory"
-    if not forward:
-        yield f"none of {len(kernels)} kernels is a forward ({FORWARD})"
+    for kind, (part, needed, forbidden) in KINDS.items():
+        own = {name: found for name, found in kernels.items() if part in name}
+        for name, found in own.items():
+            yield from (f"{name} has no {opcode}" for opcode in needed if not found[opcode])
+            yield from (f"{name} has {found[opcode]} {opcode}: it uses local memory"
+                        for opcode in forbidden if found[opcode])
+        if not own:
+            yield f"none of {len(kernels)} kernels is a {kind} ({part})"
 
 
 def disassemble(library):
@@ -67,10 +68,11 @@ def main():
     kernels = opcodes(disassemble(sys.argv[1]))
     found = list(violations(kernels))
     print("\n".join(found), end="\n" if found else "")
-    for opcode in NEEDED:
-        counts = [k[opcode] for name, k in kernels.items() if FORWARD in name]
-        print(f"{opcode}: {min(counts, default=0)} to {max(counts, default=0)} in each of "
-              f"{len(counts)} forward kernels")
+    for kind, (part, needed, _) in KINDS.items():
+        for opcode in needed:
+            counts = [k[opcode] for name, k in kernels.items() if part in name]
+            print(f"{kind}: {opcode} {min(counts, default=0)} to {max(counts, default=0)} times in "
+                  f"each of {len(counts)}")
     return 1 if found else 0
 
 

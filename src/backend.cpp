@@ -8,7 +8,8 @@ namespace volley::core {
 namespace {
 
 const std::vector<Backend>& table() {
-  static const std::vector<Backend> backends = {sm90_backend(), cpu_backend(), reference_backend()};
+  static const std::vector<Backend> backends = {sm90_backend(), sm80_backend(), cpu_backend(),
+                                                reference_backend()};
   return backends;
 }
 

@@ -44,6 +44,8 @@ struct Backend {
   // plan is of this backend; buffers are complete and aligned; the workspace is large enough. Any
   // size may be zero.
   Status (*run)(const Plan& plan, const Buffers& buffers, Workspace workspace, void* stream);
+
+  bool by_name = false;  // true: plans take it only when it is asked for
 };
 
 // Fastest first.
@@ -53,7 +55,7 @@ const Backend& backend_of(int32_t id);  // id is one of VOLLEY_BACKEND_*, not AU
 // Defined by the backends, whether built or not.
 Backend reference_backend();  // cpu/reference.cpp
 Backend cpu_backend();        // cpu/attention.cpp
-Backend sm80_backend();
-Backend sm90_backend();  // cuda/sm90_backend.cpp
+Backend sm80_backend();       // cuda/sm80_backend.cpp
+Backend sm90_backend();       // cuda/sm90_backend.cpp
 
 }  // namespace volley::core

@@ -125,26 +125,25 @@ Status try_backend(const Backend& backend, const std::string& device, Plan* plan
 }
 
 BackendState examine(int32_t id, const Report& report) {
-  const auto all = backends();
-  const auto backend =
-      std::find_if(all.begin(), all.end(), [&](const Backend& row) { return row.id == id; });
-  if (backend == all.end()) return {id, "not_built", "not in this version"};
-  if (!backend->built) {
+  const Backend& backend = backend_of(id);
+  if (!backend.built) {
     return {id, "not_built",
             "not in this build: install a CUDA toolkit (12.4 or newer; scripts/setup.sh --cuda "
             "does) and build again"};
   }
-  if (backend->device_type == VOLLEY_DEVICE_CUDA && report.devices.size() < 2) {
-    return {id, "no_device",
-            report.driver_problem.empty() ? "no NVIDIA GPU here: needs one of compute capability "
-                                            "9.0 (H100, H200) and its driver"
-                                          : report.driver_problem};
+  if (backend.device_type == VOLLEY_DEVICE_CUDA && report.devices.size() < 2) {
+    return {
+        id, "no_device",
+        report.driver_problem.empty()
+            ? fmt::format("no NVIDIA GPU here: needs one of compute capability {} and its driver",
+                          id == VOLLEY_BACKEND_SM80 ? "8.0 or newer" : "9.0 (H100, H200)")
+            : report.driver_problem};
   }
   BackendState found{id, "no_device", ""};
   for (const Device& device : report.devices) {
-    if (device.type != backend->device_type) continue;
+    if (device.type != backend.device_type) continue;
     Plan plan;
-    const Status status = try_backend(*backend, device.name, &plan);
+    const Status status = try_backend(backend, device.name, &plan);
     if (status.ok()) {
       return {id, "available", fmt::format("on {}: {}", device.name, plan.config.name)};
     }

@@ -61,6 +61,9 @@ constexpr Offer kOffers[] = {
      kAll & ~(kSplits | kPrecision | kF64Output | kAccumulate | kLseGradient), 1024},
     {VOLLEY_BACKEND_CPU, VOLLEY_OP_BACKWARD, kUpTo32,
      kAll & ~(kSplits | kPrecision | kF64Output | kDescale), 1024},
+    {VOLLEY_BACKEND_SM80, VOLLEY_OP_FORWARD, kHalves,
+     kAll & ~(kPaged | kDescale | kSplits | kPrecision | kF64Output | kAccumulate | kLseGradient),
+     256},
     {VOLLEY_BACKEND_SM90, VOLLEY_OP_FORWARD, kHalves,
      kCausal | kWindow | kSoftcap | kSink | kVarlen | kUsedLengths | kDeterministic |
          kBatchInvariant | kFastAccuracy | kF32Output | kDifferentDv,
@@ -144,14 +147,8 @@ Status check_offer(const Problem& problem, int32_t backend) {
   });
   const char* name = volley_backend_name(backend);
   if (row == std::end(kOffers)) {
-    const bool offers_other_op = std::any_of(std::begin(kOffers), std::end(kOffers),
-                                             [&](const Offer& o) { return o.backend == backend; });
-    if (offers_other_op) {
-      return not_offered(VOLLEY_REASON_BACKWARD, "{} does not offer the {} yet", name,
-                         op_name(problem.op));
-    }
-    return make_status(VOLLEY_NOT_BUILT, VOLLEY_REASON_NOT_BUILT,
-                       "{} is not in this version of Volley", name);
+    return not_offered(VOLLEY_REASON_BACKWARD, "{} does not offer the {} yet", name,
+                       op_name(problem.op));
   }
   const int32_t dtype = problem[Role::kQ].dtype;
   if (std::find(row->dtypes.begin(), row->dtypes.end(), dtype) == row->dtypes.end()) {

@@ -57,8 +57,7 @@ std::span<const Offer> offers();
 // The names of a set, "causal, softcap"; "none" when empty.
 std::string feature_names(uint32_t features);
 
-// OK, or NOT_OFFERED with the reason of the first thing that `backend` lacks, or NOT_BUILT when the
-// table has no row for this backend.
+// OK, or NOT_OFFERED with the reason of the first thing that `backend` lacks.
 Status check_offer(const Problem& problem, int32_t backend);
 
 }  // namespace volley::core

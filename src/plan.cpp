@@ -63,7 +63,7 @@ Status refusal(const std::vector<PassedOver>& passed_over) {
   Status status = make_status(VOLLEY_NOT_BUILT, VOLLEY_REASON_NOT_BUILT, "no backend runs here");
   std::string sentences;
   for (const PassedOver& entry : passed_over) {
-    if (entry.reason == VOLLEY_REASON_NOT_CHOSEN) continue;
+    if (entry.code == VOLLEY_OK) continue;  // another was asked for
     sentences += (sentences.empty() ? "" : "; ") + entry.sentence;
     if (status.code != VOLLEY_NOT_OFFERED && entry.code == VOLLEY_NOT_OFFERED) {
       status.code = entry.code;
@@ -75,11 +75,6 @@ Status refusal(const std::vector<PassedOver>& passed_over) {
 }
 
 Status choose_backend(int32_t forced, Plan* plan) {
-  const auto is_forced = [&](const Backend& backend) { return backend.id == forced; };
-  if (forced != VOLLEY_BACKEND_AUTO &&
-      std::none_of(backends().begin(), backends().end(), is_forced)) {
-    return check_offer(plan->problem, forced);  // says that it is not in this version
-  }
   std::vector<PassedOver> passed_over;
   for (const Backend& backend : backends()) {
     if (forced != VOLLEY_BACKEND_AUTO && backend.id != forced) {
@@ -89,6 +84,14 @@ Status choose_backend(int32_t forced, Plan* plan) {
       continue;
     }
     if (forced == VOLLEY_BACKEND_AUTO && backend.device_type != plan->device.type) continue;
+    if (forced == VOLLEY_BACKEND_AUTO && backend.by_name) {
+      const char* name = volley_backend_name(backend.id);
+      passed_over.push_back(
+          {backend.id, VOLLEY_NOT_OFFERED, VOLLEY_REASON_NOT_CHOSEN,
+           fmt::format("{0} has not been checked on a GPU yet and runs only as backend = {0}",
+                       name)});
+      continue;
+    }
     Plan candidate = *plan;
     Status status = ask(backend, &candidate);
     if (status.ok()) {

@@ -6,7 +6,7 @@
 namespace volley::check {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Cases, testing::Values(VOLLEY_BACKEND_SM90),
+INSTANTIATE_TEST_SUITE_P(Gpu, Cases, testing::Values(VOLLEY_BACKEND_SM80, VOLLEY_BACKEND_SM90),
                          [](const auto& test) { return volley_backend_name(test.param); });
 
 }  // namespace

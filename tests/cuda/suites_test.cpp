@@ -34,7 +34,8 @@ TEST_P(GpuSuites, Random) {
   EXPECT_EQ(report.passed, 1000) << report.refused << " were refused";
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, GpuSuites, testing::Values(VOLLEY_BACKEND_SM90),
+INSTANTIATE_TEST_SUITE_P(Backends, GpuSuites,
+                         testing::Values(VOLLEY_BACKEND_SM80, VOLLEY_BACKEND_SM90),
                          [](const auto& test) { return volley_backend_name(test.param); });
 
 }  // namespace

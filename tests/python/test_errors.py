@@ -60,7 +60,7 @@ CASES = [
     (ValueError, "o has shape", dict(out=Q[:, :3].copy())),
     (ValueError, "o .*share memory",
      dict(out=np.lib.stride_tricks.as_strided(Q.copy(), Q.shape, (256, 0, 32, 4)))),
-    (RuntimeError, "sm80 is not in this version", dict(backend="sm80")),
+    (RuntimeError, "sm80 works on CUDA memory", dict(backend="sm80")),
     (RuntimeError, "cpu forward takes .*, not fp64",
      dict(q=Q.astype(np.float64), k=K.astype(np.float64), backend="cpu")),
 ]
@@ -83,7 +83,7 @@ def test_sentence(kind, sentence, change):
 def test_codes_and_reasons():
     with pytest.raises(RuntimeError) as caught:
         volley.attention(Q, K, K, backend="sm80")
-    assert (caught.value.code, caught.value.reason) == ("not_built", "not_built")
+    assert (caught.value.code, caught.value.reason) == ("not_offered", "device")
     with pytest.raises(ValueError) as caught:
         volley.attention(Q, K, K, softcap=-1)
     assert (caught.value.code, caught.value.reason) == ("invalid_argument", "range")

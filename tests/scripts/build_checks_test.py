@@ -19,6 +19,10 @@ GOOD = """
         /*1a40*/              @!P0 UTMALDG.5D [UR8], [UR6], desc[UR10] ;
 		Function : _ZN6volley4cuda10fill_entryE
         /*0000*/                   STL [R1], R2 ;
+		Function : _ZN6volley4cuda2v210v2_forwardILi3EEEv
+        /*0010*/                   LDGSTS.E.BYPASS.128 [R3], desc[UR4][R4.64] ;
+        /*0020*/                   LDSM.16.M88.4 R8, [R9] ;
+        /*0030*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
 """
 
 
@@ -30,8 +34,8 @@ class Sass(unittest.TestCase):
         self.assertEqual(self.check(GOOD), [])
 
     def test_what_is_missing_is_named(self):
-        for opcode in sass_check.NEEDED:
-            found = self.check(GOOD.replace(opcode, "NOP"))
+        for opcode in ("HGMMA", "UTMALDG", "HMMA", "LDGSTS", "LDSM"):
+            found = self.check(GOOD.replace(f" {opcode}.", " NOP."))
             self.assertEqual(len(found), 1)
             self.assertIn(opcode, found[0])
 
@@ -39,33 +43,36 @@ class Sass(unittest.TestCase):
         self.assertIn("STL", self.check(GOOD.replace("LDC R1", "STL [R1]"))[0])
 
     def test_no_forward_is_refused(self):
-        self.assertEqual(len(self.check("")), 1)
+        self.assertEqual(len(self.check("")), 2)
+        self.assertEqual(len(self.check(GOOD.replace("v2_forward", "v3"))), 1)
 
 
 class Cost(unittest.TestCase):
-    def entry(self, **changes):
-        return {"source": f"/x/{compile_cost.INSTANCES}_64.cu", "seconds": 10.0, "bytes": 1 << 28,
-                **changes}
+    def entries(self, **changes):
+        """One of each kind; the first is changed."""
+        entries = [{"source": f"/x/{instances}_64.cu", "seconds": 10.0, "bytes": 1 << 28}
+                   for instances in compile_cost.BUDGETS]
+        entries[0].update(changes)
+        return entries
 
     def test_the_budget(self):
-        self.assertEqual(list(compile_cost.violations([self.entry()])), [])
-        self.assertIn("CPU seconds", next(compile_cost.violations([self.entry(seconds=181)])))
-        self.assertIn("MiB", next(compile_cost.violations([self.entry(bytes=(1 << 30) + 1)])))
-        self.assertIn("no forward instance", next(compile_cost.violations([])))
+        self.assertEqual(list(compile_cost.violations(self.entries())), [])
+        self.assertIn("CPU seconds", next(compile_cost.violations(self.entries(seconds=181))))
+        self.assertIn("MiB", next(compile_cost.violations(self.entries(bytes=(1 << 30) + 1))))
+        self.assertEqual(len(list(compile_cost.violations([]))), len(compile_cost.BUDGETS))
 
     def test_a_command_is_measured(self):
         with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / compile_cost.INSTANCES
-            source.parent.mkdir(parents=True)
-            source = source.with_suffix(".cu")
-            busy = "sum(range(3_000_000)); x = bytearray(64 << 20); x[-1] = 1"
             log = f"{folder}/log"
-            self.assertEqual(compile_cost.run(log, [sys.executable, "-c", busy, str(source)]), 0)
+            busy = "sum(range(3_000_000)); x = bytearray(64 << 20); x[-1] = 1"
+            for instances in compile_cost.BUDGETS:
+                command = [sys.executable, "-c", busy, f"{folder}/{instances}.cu"]
+                self.assertEqual(compile_cost.run(log, command), 0)
             self.assertEqual(compile_cost.run(log, [sys.executable, "-c", "exit(3)", "x.cu"]), 3)
             self.assertEqual(compile_cost.check(log), 0)
-            text = Path(log).read_text()
-            self.assertEqual(text.count("\n"), 1)
-            entry = compile_cost.json.loads(text)
+            lines = Path(log).read_text().splitlines()
+            self.assertEqual(len(lines), len(compile_cost.BUDGETS))
+            entry = compile_cost.json.loads(lines[0])
             self.assertGreater(entry["bytes"], 64 << 20)
             self.assertGreater(entry["seconds"], 0.01)
 

@@ -172,14 +172,6 @@ TEST(Extremes, ALogCallbackMayCallTheLibrary) {
   EXPECT_EQ(lines, 1);
 }
 
-TEST(Extremes, ABackendOfTheFutureIsNamed) {
-  ProblemBuilder builder(VOLLEY_F32, 1, 2, 2, 1, 1, 4, 4);
-  builder.options.backend = VOLLEY_BACKEND_SM80;
-  const Answer answer = attend(builder);
-  EXPECT_EQ(answer.status, VOLLEY_NOT_BUILT);
-  EXPECT_STREQ(answer.error.message, "sm80 is not in this version of Volley");
-}
-
 TEST(Extremes, AnFp64SinkIsTheReferences) {
   ProblemBuilder builder(VOLLEY_F32, 1, 2, 2, 1, 1, 4, 4);
   builder.set(Role::kSink, contiguous(VOLLEY_F64, {1}));

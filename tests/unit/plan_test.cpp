@@ -160,8 +160,9 @@ TEST(Plan, ForcingWhatCannotRunIsAnError) {
   EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
   EXPECT_EQ(status.reason, VOLLEY_REASON_DEVICE);
   builder.options.backend = VOLLEY_BACKEND_SM80;
-  status = plan_for(builder, "h200", &plan);
-  EXPECT_EQ(status.code, VOLLEY_NOT_BUILT) << status.message;
+  status = plan_for(builder.backward(), "h200", &plan);
+  EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
+  EXPECT_EQ(status.reason, VOLLEY_REASON_BACKWARD) << status.message;
 }
 
 TEST(Plan, UnknownAndAbsentDevices) {

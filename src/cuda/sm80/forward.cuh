@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The V2 forward: FlashAttention-2's loop. All warps of a CTA are alike; each owns some rows of a
+// query tile and keeps their S, P and O in registers. K and V take turns: while a block's scores
+// are computed its V is on its way, while its P V is computed the next K is.
+#pragma once
+
+#include "cuda/common/softmax.cuh"
+#include "cuda/sm80/config.h"
+#include "cuda/sm80/extras.cuh"
+#include "cuda/sm80/output.cuh"
+#include "cuda/sm80/products.cuh"
+
+namespace volley::cuda::v2 {
+
+// A query tile, and what it sees. It lies in shared memory: registers are scarce.
+struct Work {
+  int batch, head;  // sequence, query head
+  int first_row;
+  Sequence rows;
+  Band band;
+  int first_block, end_block;  // of keys; equal: it sees none
+};
+
+// Tile `number`; it may lie past the end of its sequence. The later tiles of a head, which see more
+// keys under a causal mask, come first.
+template <Config C>
+__device__ __forceinline__ Work find_work(const ForwardParams& p, int number) {
+  Work work;
+  const int batch_head = number / p.q_tiles;
+  const int tile = p.q_tiles - 1 - (number - batch_head * p.q_tiles);
+  work.batch = batch_head / p.heads;
+  work.head = batch_head - work.batch * p.heads;
+  work.rows = read_sequence(p, work.batch);
+  work.first_row = tile * C.block_m;
+  const int shift = p.lengths.relative != 0 ? work.rows.sk - work.rows.sq : 0;
+  work.band = {p.lengths.low + shift, p.lengths.high + shift, work.rows.sk};
+  const int last_row = min(work.first_row + C.block_m, work.rows.sq) - 1;
+  const int begin = first_key<MaskKind::kGeneral>(work.band, work.first_row);
+  const int end = end_key<MaskKind::kGeneral>(work.band, last_row);
+  work.first_block = end > begin ? begin / C.block_n : 0;
+  work.end_block = end > begin ? (end + C.block_n - 1) / C.block_n : 0;
+  return work;
+}
+
+// One query tile on its way through the keys.
+template <Config C>
+class Forward {
+ public:
+  __device__ __forceinline__ Forward(const ForwardParams& p, const Work& work)
+      : p_(p),
+        work_(work),
+        q_{shared()},
+        k_{shared() + C.block_m * C.d},
+        v_{shared() + (C.block_m + C.block_n) * C.d} {
+    if constexpr (C.extras) {
+      if (p.extras.dropout_seed != nullptr) subkey_ = dropout_subkey(p.extras);
+    }
+  }
+
+  // Threads: the CTA.
+  __device__ __forceinline__ void run() {
+    if (work_.end_block > work_.first_block) {
+      load_q();
+      load_k(work_.end_block - 1);
+      for (int block = work_.end_block - 1; block >= work_.first_block; --block) step(block);
+    }
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) end_group(g);
+  }
+
+ private:
+  static constexpr int kThreads = threads(C);
+  static constexpr int kGroups = row_groups(C);
+  static constexpr int kScores = C.block_n / 2;  // registers of S, of a group of rows
+
+  __device__ __forceinline__ static Bits16* shared() {
+    return reinterpret_cast<Bits16*>(ptx::dynamic_shared());
+  }
+  // The warp's first row in the tile; the thread's first row of group g in the sequence.
+  __device__ __forceinline__ static int warp_row() {
+    return ptx::opaque(static_cast<int>(threadIdx.x)) / 32 * 16 * kGroups;
+  }
+  __device__ __forceinline__ int row_of_group(int g) const {
+    return work_.first_row + warp_row() + 16 * g + static_cast<int>(threadIdx.x) % 32 / 4;
+  }
+  __device__ __forceinline__ static int first_col() {
+    return static_cast<int>(threadIdx.x) % 4 * 2;
+  }
+
+  __device__ __forceinline__ void load_q() const {
+    const int batch = p_.lengths.cu_q != nullptr ? 0 : work_.batch;
+    const Bits16* from = p_.q.data + batch * p_.q.stride.batch + work_.head * p_.q.stride.head +
+                         i64{work_.rows.q_base + work_.first_row} * p_.q.stride.row;
+    q_.template load<kThreads>(from, p_.q.stride.row, work_.rows.sq - work_.first_row, p_.d);
+  }
+  __device__ __forceinline__ void load_k(int block) const { load_keys(p_.k, k_, block, p_.d); }
+  __device__ __forceinline__ void load_v(int block) const { load_keys(p_.v, v_, block, p_.dv); }
+
+  __device__ __forceinline__ void load_keys(const Operand& from, const Tile<C.block_n, C.d>& to,
+                                            int block, int cols) const {
+    const int batch = p_.lengths.cu_k != nullptr ? 0 : work_.batch;
+    const int key = block * C.block_n;
+    const Bits16* data = from.data + batch * from.stride.batch +
+                         work_.head / p_.group * from.stride.head +
+                         i64{work_.rows.k_base + key} * from.stride.row;
+    to.template load<kThreads>(data, from.stride.row, work_.rows.sk - key, cols);
+    ptx::commit_copies();
+  }
+
+  // All copies have landed, and all warps are done with what was read before.
+  __device__ __forceinline__ static void arrived() {
+    ptx::wait_copies<0>();
+    ptx::sync_cta();
+  }
+
+  __device__ __forceinline__ void step(int block) {
+    arrived();  // K, and at first Q
+    load_v(block);
+    float s[kGroups][kScores] = {};
+    multiply_transposed<C.element, kGroups>(q_, warp_row(), k_, s);
+    arrived();  // V
+    if (block > work_.first_block) load_k(block - 1);
+    u32 weights[kGroups][kScores / 2];
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) soften(g, block, s[g], weights[g]);
+    multiply<C.element, kGroups>(weights, v_, o_);
+  }
+
+  // From a group's scores to its weights, in 16 bits.
+  __device__ __forceinline__ void soften(int g, int block, float (&s)[kScores],
+                                         u32 (&weights)[kScores / 2]) {
+    const Place at{work_.batch,
+                   work_.head,
+                   work_.rows.sq,
+                   work_.rows.sk,
+                   row_of_group(g),
+                   block * C.block_n + first_col(),
+                   p_.lengths.relative != 0};
+    if constexpr (C.extras) finish_scores(p_.extras, at, s);
+    hide_keys(at, block, s);
+    // A lazy maximum (as sm90's) would save few instructions here, and round the weight of a key
+    // that outweighs all others, which is 1 so.
+    constexpr float kGrowth = 0;
+    float correction[2];
+    if (follow_maxima(s, p_.scale_log2, kGrowth, rows_[g], correction)) {
+      rescale(o_[g], correction);
+    }
+    exponentiate(s, p_.scale_log2, rows_[g]);
+    if constexpr (C.extras) {
+      if (p_.extras.dropout_seed != nullptr) drop(p_.extras, subkey_, at, s);
+    }
+    convert_p<C.element>(s, weights);
+  }
+
+  // Only blocks at an edge of the band have keys to hide.
+  __device__ __forceinline__ void hide_keys(const Place& at, int block, float (&s)[kScores]) const {
+    const int begin = block * C.block_n, end = begin + C.block_n;
+    const int last_row = work_.first_row + C.block_m - 1;
+    if (first_key<MaskKind::kGeneral>(work_.band, last_row) <= begin &&
+        end_key<MaskKind::kGeneral>(work_.band, work_.first_row) >= end) {
+      return;
+    }
+    int first[2], after[2];
+#pragma unroll
+    for (int slot = 0; slot < 2; ++slot) {
+      first[slot] = first_key<MaskKind::kGeneral>(work_.band, at.row + 8 * slot) - at.key;
+      after[slot] = end_key<MaskKind::kGeneral>(work_.band, at.row + 8 * slot) - at.key;
+    }
+    hide<MaskKind::kGeneral>(s, first, after);
+  }
+
+  __device__ __forceinline__ void end_group(int g) const {
+    const int batch = p_.lengths.cu_q != nullptr ? 0 : work_.batch;
+    float factor[2];
+#pragma unroll
+    for (int slot = 0; slot < 2; ++slot) {
+      const int row = row_of_group(g) + 8 * slot;
+      const RowEnd end =
+          end_row(p_, work_.head, quad_sum(rows_[g].sum[slot]), rows_[g].maximum[slot]);
+      factor[slot] = end.factor * p_.keep_scale;
+      if (row < work_.rows.sq && p_.lse != nullptr && threadIdx.x % 4 == 0) {
+        p_.lse[batch * p_.lse_stride.batch + work_.head * p_.lse_stride.head +
+               (i64{work_.rows.q_base} + row) * p_.lse_stride.row] = end.lse;
+      }
+    }
+    const int in_tile = warp_row() + 16 * g, first = work_.first_row + in_tile;
+    write_rows<C.element>(p_.o, Stage<C.block_m, C.d>{q_, in_tile}, o_[g], factor,
+                          row_of(p_.o, batch, i64{work_.rows.q_base} + first, work_.head),
+                          min(work_.rows.sq - first, 16), p_.o_columns);
+  }
+
+  const ForwardParams& p_;
+  const Work& work_;
+  Tile<C.block_m, C.d> q_;
+  Tile<C.block_n, C.d> k_;
+  Tile<C.block_n, C.d> v_;
+  core::PhiloxKey subkey_{};
+  RowState rows_[kGroups];
+  float o_[kGroups][C.d / 2] = {};
+};
+
+// The kernel. Tiles are dealt out to the CTAs in turn. Threads: threads(C), shared memory:
+// shared_bytes(C).
+template <Config C>
+__device__ __forceinline__ void forward(const ForwardParams& p) {
+  static_assert(tile_bytes(C) + sizeof(Work) <= shared_bytes(C));
+  Work& work = *reinterpret_cast<Work*>(ptx::dynamic_shared() + tile_bytes(C));
+  for (int number = static_cast<int>(blockIdx.x); number < p.tiles;
+       number += static_cast<int>(gridDim.x)) {
+    ptx::sync_cta();  // nobody reads the last tile's
+    if (threadIdx.x == 0) work = find_work<C>(p, number);
+    ptx::sync_cta();
+    if (work.first_row < work.rows.sq) Forward<C>(p, work).run();
+  }
+  clear_unused_rows(p, i64{blockIdx.x} * C.warps + threadIdx.x / 32, i64{gridDim.x} * C.warps);
+}
+
+}  // namespace volley::cuda::v2

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The V2 kernels, by the addresses of their entries. Plain C++.
+#pragma once
+
+namespace volley::cuda::v2 {
+
+const void* forward_kernel(int row);  // of forward_config(row)
+const void* pack_kernel();
+
+// The part of the former that one file of instances/ has: rows of shapes whose tile has kD columns.
+template <int kD>
+const void* forward_kernel_of(int row);
+
+}  // namespace volley::cuda::v2

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Writing rows of any strides, and clearing those that no query in use owns.
+#pragma once
+
+#include "cuda/common/fragment.cuh"
+#include "cuda/common/sequence.cuh"
+#include "cuda/sm80/tile.cuh"
+
+namespace volley::cuda::v2 {
+
+__device__ __forceinline__ int size_of(int type) { return type == kF32 ? 4 : 2; }
+
+// Element (batch, row, head, 0).
+__device__ __forceinline__ char* row_of(const Output& o, int batch, i64 row, int head) {
+  return static_cast<char*>(o.data) +
+         size_of(o.type) *
+             (batch * o.stride.axis[0] + row * o.stride.axis[1] + head * o.stride.axis[2]);
+}
+
+__device__ __forceinline__ void write_number(const Output& o, char* row, int col, float value) {
+  const i64 at = col * o.stride.axis[3];
+  if (o.type == kF32) {
+    reinterpret_cast<float*>(row)[at] = value;
+  } else {
+    const u32 packed = o.type == kBf16 ? ptx::pack_bf16(value, 0.f) : ptx::pack_f16(value, 0.f);
+    reinterpret_cast<Bits16*>(row)[at].bits = static_cast<unsigned short>(packed);
+  }
+}
+
+// Where a warp puts 16 rows of a result down on its way to memory: rows of a tile that no other
+// warp reads or writes any more, in which it then finds neighbours side by side.
+template <int kRows, int kCols>
+struct Stage {
+  Tile<kRows, kCols> tile;
+  int row;  // the first
+
+  // Places of kType elements, kPerVector a vector.
+  template <class Type>
+  __device__ __forceinline__ Type* at(int r, int col) const {
+    constexpr int kPerVector = 16 / sizeof(Type);
+    return reinterpret_cast<Type*>(tile.at(row, r, col / kPerVector)) + col % kPerVector;
+  }
+};
+
+// Writes the first `rows` rows and `columns` columns of what is staged as Type, to columns
+// [first_col, ...) of the rows at `to`. Threads: a whole warp.
+template <class Type, int kRows, int kCols>
+__device__ __forceinline__ void copy_out(const Output& o, const Stage<kRows, kCols>& stage,
+                                         char* to, int first_col, int rows, int columns) {
+  constexpr int kPerVector = 16 / sizeof(Type);
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
+  if (o.vector != 0) {
+    constexpr int kVectors = kCols / 8;  // of a staged row, of any type
+    for (int i = lane; i < 16 * kVectors; i += 32) {
+      const int r = i / kVectors, col = i % kVectors * kPerVector;
+      if (r < rows && col < columns) {
+        Type* const row = reinterpret_cast<Type*>(to) + r * o.stride.axis[1] + first_col;
+        *reinterpret_cast<uint4*>(row + col) =
+            *reinterpret_cast<const uint4*>(stage.template at<Type>(r, col));
+      }
+    }
+    return;
+  }
+  for (int r = 0; r < rows; ++r) {
+    Type* const row = reinterpret_cast<Type*>(to) + r * o.stride.axis[1];
+    for (int col = lane; col < columns; col += 32) {
+      row[(first_col + col) * o.stride.axis[3]] = *stage.template at<Type>(r, col);
+    }
+  }
+}
+
+// Writes a warp's 16 rows of a result, each times its factor. `to`: the first row in memory.
+// Threads: a whole warp.
+template <Element kElement, int kRows, int kCols, int kCount>
+__device__ __forceinline__ void write_rows(const Output& o, const Stage<kRows, kCols>& stage,
+                                           const float (&values)[kCount], const float (&factor)[2],
+                                           char* to, int rows, int columns) {
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
+  const int row = lane / 4, col = lane % 4 * 2;
+  if (o.type != kF32) {
+    ptx::sync_warp();
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+      const int slot = Accumulator::slot(i);
+      *stage.template at<u32>(row + 8 * slot, (col + Accumulator::col_offset(i)) / 2) =
+          ptx::pack<kElement>(values[i] * factor[slot], values[i + 1] * factor[slot]);
+    }
+    ptx::sync_warp();
+    copy_out<Bits16>(o, stage, to, 0, rows, columns);
+    return;
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {  // a tile's row has room for half as many floats
+    ptx::sync_warp();
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      const int slot = Accumulator::slot(i);
+      *stage.template at<float>(row + 8 * slot, col + Accumulator::col_offset(i)) =
+          values[half * kCount / 2 + i] * factor[slot];
+    }
+    ptx::sync_warp();
+    copy_out<float>(o, stage, to, half * kCols / 2, rows,
+                    min(columns - half * kCols / 2, kCols / 2));
+  }
+}
+
+// O = 0 and LSE = -infinity in rows `begin` to `end` - 1 of one batch, all heads.
+// Threads: a whole warp.
+__device__ __forceinline__ void clear_rows(const ForwardParams& p, int batch, i64 begin, i64 end) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (i64 row = begin; row < end; ++row) {
+    for (int head = 0; head < p.heads; ++head) {
+      char* const o = row_of(p.o, batch, row, head);
+      for (int col = lane; col < p.o_columns; col += 32) write_number(p.o, o, col, 0.f);
+      if (p.lse != nullptr && lane == 0) {
+        p.lse[batch * p.lse_stride.batch + head * p.lse_stride.head + row * p.lse_stride.row] =
+            -kInfinity;
+      }
+    }
+  }
+}
+
+// Rows past a sequence's used length, and past the last sequence of packed tensors, dealt out to
+// `workers` warps. Threads: a whole warp.
+__device__ __forceinline__ void clear_unused_rows(const ForwardParams& p, i64 worker, i64 workers) {
+  const Lengths& l = p.lengths;
+  const bool packed = l.cu_q != nullptr;
+  if (l.used_q != nullptr) {
+    for (i64 n = worker; n < l.batch; n += workers) {
+      const Sequence s = read_sequence(p, static_cast<int>(n));
+      clear_rows(p, packed ? 0 : static_cast<int>(n), i64{s.q_base} + s.sq,
+                 i64{s.q_base} + s.q_rows);
+    }
+  }
+  if (packed) {
+    const i64 owned = max(l.cu_q[l.batch], 0);
+    for (i64 row = owned + worker; row < l.total_q; row += workers) clear_rows(p, 0, row, row + 1);
+  }
+}
+
+}  // namespace volley::cuda::v2

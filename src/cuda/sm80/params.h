@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the host hands to the V2 kernels. Extents and strides in elements. Filled in by
+// sm80_launch.cpp, trusted by the kernels.
+#pragma once
+
+#include "cuda/params.h"
+
+namespace volley::cuda::v2 {
+
+enum NumberType : int { kF32, kF16, kBf16 };
+
+// A tensor whose rows are read 16 bytes at a time: base and strides are multiples of that, the last
+// stride is 1, and a row has a multiple of 8 columns.
+struct Operand {
+  const Bits16* data;
+  Strides stride;
+};
+
+// Any tensor (batch, row, head, col), or (batch, head, query, key).
+struct Strides4 {
+  i64 axis[4];
+};
+
+struct Output {
+  void* data;
+  Strides4 stride;  // (batch, row, head, col)
+  int type;         // a NumberType
+  int vector;       // 1: rows can be written 16 bytes at a time
+};
+
+// What may change a score, or a weight. Pointers are null where the call has none.
+struct Extras {
+  float score_scale;  // log2(e) * scale; with a softcap log2(e) * cap, of tanh
+  int capped;         // 1: there is a softcap
+  float cap_factor;   // 2 log2(e) * scale / cap
+  int bias_type;      // a NumberType
+  const void* bias;   // (batch, head, query, key)
+  Strides4 bias_stride;
+  const float* slopes;  // (batch, head): ALiBi
+  i64 slope_batch_stride;
+  i64 slope_head_stride;
+  i64 offset;                 // query i's own key is i + offset, if not relative (Lengths)
+  const unsigned char* mask;  // (batch, head, query, key): not 0, may see
+  Strides4 mask_stride;
+  const u64* dropout_seed;    // null: no dropout
+  const u64* dropout_offset;  // null: 0
+  u32 dropout_threshold;
+};
+
+struct ForwardParams {
+  Operand q;   // (b, sq, hq, d)
+  Operand k;   // (b, sk, hk, d)
+  Operand v;   // (b, sk, hk, dv)
+  Output o;    // (b, sq, hq, dv)
+  float* lse;  // (b, hq, sq), natural logarithm; null: not wanted
+  Strides lse_stride;
+  const void* sink;  // (hq)
+  i64 sink_stride;
+  int sink_type;     // a SinkType
+  float scale_log2;  // softmax scale * log2(e); with extras 1, for their scores are in those units
+  float keep_scale;  // 1 / (1 - dropout_p)
+  int sq;            // queries a sequence, at most
+  int sk;            // keys a sequence, at most
+  int d;             // columns of q and k, a multiple of 8
+  int dv;            // columns of v, a multiple of 8
+  int o_columns;     // of o: dv before it was rounded up
+  int heads;         // hq
+  int group;         // hq / hk
+  int q_tiles;       // of a sequence, at most
+  int tiles;         // of all heads and sequences
+  Lengths lengths;   // its softcap is not used
+  Extras extras;
+};
+
+// A copy of any 16-bit tensor that can be read as an Operand: (batch, rows, heads, columns) without
+// gaps, columns rounded up to a multiple of 8 by zeros.
+struct PackParams {
+  const Bits16* from;
+  Strides4 stride;
+  Bits16* to;
+  int heads;
+  int columns;  // of `from`
+  i64 rows;     // of a batch
+  i64 vectors;  // of 8 elements, in all
+};
+
+}  // namespace volley::cuda::v2

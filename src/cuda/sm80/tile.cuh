@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A tile in shared memory, [rows][kCols] of 16-bit elements. A row's vectors of 8 are permuted by
+// the row number, so that the eight rows that ldmatrix reads at a time lie in different banks.
+#pragma once
+
+#include "cuda/ptx/mma.cuh"
+#include "cuda/sm80/params.h"
+
+namespace volley::cuda::v2 {
+
+template <int kRows, int kCols>
+struct Tile {
+  static constexpr int kVectors = kCols / 8;  // of a row
+  static_assert(kVectors >= 8);
+
+  Bits16* data;
+
+  // Where vector `vector` of row `base + row` lies; `base` is a multiple of 8.
+  __device__ __forceinline__ Bits16* at(int base, int row, int vector) const {
+    return data + (base + row) * kCols + (vector ^ row % 8) * 8;
+  }
+
+  // Starts to copy the first `rows` rows and `cols` columns at `from`; the rest becomes zeros, and
+  // nothing is read for it. Threads: the CTA, kThreads of them.
+  template <int kThreads>
+  __device__ __forceinline__ void load(const Bits16* from, i64 row_stride, int rows,
+                                       int cols) const {
+    static_assert(kThreads % kVectors == 0 && kRows * kVectors % kThreads == 0);
+    constexpr int kStep = kThreads / kVectors;  // rows
+    const int vector = ptx::opaque(static_cast<int>(threadIdx.x)) % kVectors;
+    int row = ptx::opaque(static_cast<int>(threadIdx.x)) / kVectors;
+    const bool inside = vector * 8 < cols;
+    const Bits16* source = from + row * row_stride + vector * 8;
+#pragma unroll
+    for (int i = 0; i < kRows / kStep; ++i) {
+      const bool valid = inside && row < rows;
+      ptx::copy_async(at(0, row, vector), valid ? source : from, valid ? 16 : 0);
+      row += kStep;
+      source += kStep * row_stride;
+    }
+  }
+
+  // The A fragment of rows [row, row + 16), columns [16 step, 16 step + 16). Threads: a whole warp;
+  // `lane` is the thread's.
+  __device__ __forceinline__ void a_fragment(int lane, int row, int step, u32 (&a)[4]) const {
+    ptx::load_matrices(at(row, lane % 16, 2 * step + lane / 16), a);
+  }
+
+  // The B fragments of the product with this tile transposed: its rows [row, row + 16) are two
+  // groups of 8 output columns, b[0], b[1] the first's and b[2], b[3] the second's; k is columns
+  // [16 step, 16 step + 16). Threads: a whole warp.
+  __device__ __forceinline__ void b_of_transposed(int lane, int row, int step, u32 (&b)[4]) const {
+    ptx::load_matrices(at(row, lane / 16 * 8 + lane % 8, 2 * step + lane / 8 % 2), b);
+  }
+
+  // The same of the product with this tile: output columns [16 group, 16 group + 16), k is rows
+  // [row, row + 16). Threads: a whole warp.
+  __device__ __forceinline__ void b_fragment(int lane, int row, int group, u32 (&b)[4]) const {
+    ptx::load_transposed(at(row, lane % 16, 2 * group + lane / 16), b);
+  }
+};
+
+}  // namespace volley::cuda::v2

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Pure, and the same in a build without CUDA, so that a plan can be made for a GPU that is not
+// here.
+#include "cuda/sm80_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "cuda/schedule.h"
+#include "cuda/sm80/config.h"
+#include "cuda/sm80_launch.h"
+#include "offers.h"
+
+namespace volley::cuda {
+namespace {
+
+using core::Plan;
+using core::Problem;
+using core::Role;
+using core::Status;
+
+// Does anything but a band stand between q.k and the softmax, or between it and P?
+bool has_extras(const Problem& problem) {
+  return problem.softcap > 0 || problem.dropout_p > 0 || problem.has(Role::kBias) ||
+         problem.has(Role::kAlibiSlopes) || problem.has(Role::kMask) ||
+         problem.scale * std::numbers::log2e < std::numeric_limits<float>::min();
+}
+
+Status check_numbers(const Problem& problem) {
+  const double factor = std::abs(problem.scale) * std::numbers::log2e;
+  const double cap = problem.softcap * std::numbers::log2e;
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (factor > kMost) {
+    return core::not_offered(VOLLEY_REASON_SCALE,
+                             "sm80: scale is {}, which times log2(e) is no finite float",
+                             problem.scale);
+  }
+  if (problem.softcap > 0 && !(cap >= std::numeric_limits<float>::min() && cap <= kMost &&
+                               factor / problem.softcap <= 1e30)) {
+    return core::not_offered(VOLLEY_REASON_SOFTCAP,
+                             "sm80: softcap is {} at a scale of {}, too far apart for floats",
+                             problem.softcap, problem.scale);
+  }
+  return {};
+}
+
+Status check_dtypes(const Problem& problem) {
+  for (const Role role : {Role::kSink, Role::kBias}) {
+    if (problem.has(role) && problem[role].dtype == VOLLEY_F64) {
+      return core::not_offered(VOLLEY_REASON_DTYPE,
+                               "sm80: {} is fp64, the kernels take fp32, fp16 and bf16",
+                               core::info(role).name);
+    }
+  }
+  return {};
+}
+
+// The kernels count rows and tiles in 32 bits.
+Status check_size(const Problem& problem, int block_m) {
+  for (const Role role : {Role::kQ, Role::kK}) {
+    const i64 rows =
+        std::max(problem[role].shape[1], role == Role::kQ ? problem.max_sq : problem.max_sk);
+    if (rows > kMaxRows) {
+      return core::not_offered(VOLLEY_REASON_SIZE,
+                               "sm80: {} has {} rows, the kernel counts up to {}",
+                               core::info(role).name, rows, kMaxRows);
+    }
+  }
+  const i64 tiles = (problem.max_sq + block_m - 1) / block_m;
+  const i64 heads = std::max<i64>(problem.hq, 1);
+  if (tiles > 0 && problem.b > kMaxTiles / heads / tiles) {
+    return core::not_offered(VOLLEY_REASON_SIZE,
+                             "sm80: b is {}, hq {} and sq {}: more than {} tiles of {} queries",
+                             problem.b, problem.hq, problem.max_sq, kMaxTiles, block_m);
+  }
+  return {};
+}
+
+void describe(const v2::Config& config, const v2::ForwardLaunch& launch, Plan* plan) {
+  std::string packed;
+  for (const v2::Packing& packing : launch.packings) {
+    packed +=
+        fmt::format("{}{}", packed.empty() ? ", copies " : " ", core::info(packing.role).name);
+  }
+  core::Config& out = plan->config;
+  out.name =
+      fmt::format("{} d{}{} {}x{}{}", config.element == Element::kBf16 ? "bf16" : "fp16", config.d,
+                  config.extras ? " extras" : "", config.block_m, config.block_n, packed);
+  out.block_m = config.block_m;
+  out.block_n = config.block_n;
+  out.stages = 1;
+  out.smem = shared_bytes(config);
+  out.grid = launch.grid.blocks;
+  out.threads = threads(config);
+  plan->workspace = launch.workspace;
+}
+
+}  // namespace
+
+Status sm80_plan(Plan* plan) {
+  const Problem& problem = plan->problem;
+  if (plan->device.arch < 80) {
+    return core::not_offered(VOLLEY_REASON_ARCH,
+                             "sm80: {} has compute capability {}.{}, the kernels need 8.0 or newer",
+                             plan->device.product, plan->device.arch / 10, plan->device.arch % 10);
+  }
+  VOLLEY_TRY(check_numbers(problem));
+  VOLLEY_TRY(check_dtypes(problem));
+  const Element element = problem[Role::kQ].dtype == VOLLEY_BF16 ? Element::kBf16 : Element::kF16;
+  const int row =
+      v2::choose_forward(element, static_cast<int>(std::max(problem.d, problem.dv)),
+                         has_extras(problem), static_cast<int>(plan->device.smem_per_block));
+  if (row < 0) {
+    return core::not_offered(VOLLEY_REASON_SHARED_MEMORY,
+                             "sm80: {} grants a block {} bytes of shared memory, no config fits",
+                             plan->device.product, plan->device.smem_per_block);
+  }
+  const v2::Config config = v2::forward_config(row);
+  VOLLEY_TRY(check_size(problem, config.block_m));
+  plan->config.row = row;
+  describe(config, v2::make_forward(*plan), plan);
+  return {};
+}
+
+}  // namespace volley::cuda

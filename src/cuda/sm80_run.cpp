@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Running sm80 plans: the launches of sm80_launch.cpp, on a stream.
+#include "cuda/sm80_run.h"
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <utility>
+
+#include "cuda/check_lengths.h"
+#include "cuda/current_device.h"
+#include "cuda/place.h"
+#include "cuda/sm80/kernels.h"
+#include "cuda/sm80_launch.h"
+
+namespace volley::cuda {
+namespace {
+
+class StreamQueue : public v2::Queue {
+ public:
+  explicit StreamQueue(void* stream) : stream_(static_cast<cudaStream_t>(stream)) {}
+
+  core::Status pack(const v2::Grid& grid, const v2::PackParams& params) override {
+    return launch(v2::pack_kernel(), grid, &params, "launching the packing kernel");
+  }
+  core::Status forward(int row, const v2::Grid& grid, const v2::ForwardParams& params) override {
+    return launch(v2::forward_kernel(row), grid, &params, "launching the forward kernel");
+  }
+
+ private:
+  core::Status launch(const void* kernel, const v2::Grid& grid, const void* params,
+                      const char* what) {
+    void* arguments[] = {const_cast<void*>(params)};
+    cudaError_t error = cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(grid.blocks)),
+                                         dim3(static_cast<unsigned>(grid.threads)), arguments,
+                                         static_cast<size_t>(grid.shared), stream_);
+    if (error == cudaErrorInvalidValue) {
+      // A cudaDeviceReset since the plan was made took the kernel's shared memory limit with it.
+      cudaGetLastError();
+      VOLLEY_TRY(load_kernel(kernel, grid.shared, what));
+      error = cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(grid.blocks)),
+                               dim3(static_cast<unsigned>(grid.threads)), arguments,
+                               static_cast<size_t>(grid.shared), stream_);
+    }
+    return device_error(error, what);
+  }
+
+  cudaStream_t stream_;
+};
+
+struct Prepared {
+  v2::ForwardLaunch launch;
+  bool checks;  // runs look at the lengths first (check_lengths.h)
+};
+
+}  // namespace
+
+core::Status sm80_prepare(core::Plan* plan) {
+  const CurrentDevice device(plan->device.id);
+  VOLLEY_TRY(device.status());
+  auto prepared = std::make_shared<Prepared>();
+  prepared->launch = v2::make_forward(*plan);
+  prepared->checks = checks_lengths();
+  const v2::ForwardLaunch& launch = prepared->launch;
+  if (launch.grid.blocks > 0) {
+    VOLLEY_TRY(load_kernel(v2::forward_kernel(launch.row), launch.grid.shared,
+                           "loading the forward kernel"));
+  }
+  if (!launch.packings.empty()) {
+    VOLLEY_TRY(load_kernel(v2::pack_kernel(), 0, "loading the packing kernel"));
+  }
+  plan->prepared.data = std::move(prepared);
+  return {};
+}
+
+core::Status sm80_run(const core::Plan& plan, const core::Buffers& buffers,
+                      core::Workspace workspace, void* stream) {
+  VOLLEY_TRY(check_places(plan.device, buffers));
+  const CurrentDevice device(plan.device.id);
+  VOLLEY_TRY(device.status());
+  const auto& prepared = *static_cast<const Prepared*>(plan.prepared.data.get());
+  if (prepared.checks) VOLLEY_TRY(check_lengths(plan.problem, buffers, stream));
+  StreamQueue queue(stream);
+  return v2::enqueue_forward(prepared.launch, buffers, workspace, queue);
+}
+
+}  // namespace volley::cuda

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The V2 kernels, emulated: the suites and cases of the other backends, through the C ABI. Each
+// launch draws another order of warps and other times for copies to land, from the seed of the
+// test.
+#include <gtest/gtest.h>
+
+#include "../cases/cases.h"
+#include "sm80_backend.h"
+#include "suites.h"
+
+namespace volley::check {
+namespace {
+
+constexpr int32_t kBackend = VOLLEY_BACKEND_SM80;
+
+Report run_suite(const char* suite, int64_t count, uint64_t seed) {
+  emulator::set_seed(seed);
+  const Report report = find_suite(suite)->run({kBackend, count, seed}, nullptr);
+  for (const std::string& failure : report.failures) ADD_FAILURE() << failure;
+  return report;
+}
+
+TEST(EmulatedSm80, Edges) { EXPECT_GT(run_suite("edges", 0, 1).passed, 100); }
+TEST(EmulatedSm80, Keys) { EXPECT_GT(run_suite("keys", 0, 2).passed, 100); }
+TEST(EmulatedSm80, Bits) { EXPECT_GT(run_suite("bits", 0, 3).passed, 20); }
+
+// A CTA computes tile after tile where max_sms leaves it no other choice.
+TEST(EmulatedSm80, OneCtaComputesAllTiles) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    emulator::set_seed(seed);
+    Case c;
+    c.dtype = seed % 2 == 0 ? VOLLEY_F16 : VOLLEY_BF16;
+    c.b = 2;
+    c.sq = 150;
+    c.sk = 170;
+    c.set_heads(2, 1);
+    c.causal = seed % 3 == 0;
+    c.seed = seed;
+    Instance instance = build(c);
+    instance.options.max_sms = 1;
+    const Verdict verdict = check_forward(instance, kBackend);
+    EXPECT_EQ(verdict.result, Result::kPassed) << describe(c) << ": " << verdict.sentence;
+  }
+}
+
+class EmulatedProblems : public testing::TestWithParam<int> {};
+
+TEST_P(EmulatedProblems, AgreeWithTheReference) {
+  constexpr int64_t kPart = 25;
+  const auto first = static_cast<uint64_t>(GetParam()) * kPart;
+  const Report report = run_suite("random", kPart, first + 1);
+  EXPECT_EQ(report.passed, kPart) << report.refused << " were refused";
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, EmulatedProblems, testing::Range(0, 12));
+
+INSTANTIATE_TEST_SUITE_P(Emulated, Cases, testing::Values(kBackend),
+                         [](const auto& test) { return volley_backend_name(test.param); });
+
+}  // namespace
+}  // namespace volley::check

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The sm80 backend's plan, which needs neither a GPU nor CUDA: the choice of a kernel within what a
+// device grants, what is copied before it can be read, and what is refused.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backend.h"
+#include "cuda/sm80/config.h"
+#include "problem_builder.h"
+
+namespace volley::cuda::v2 {
+namespace {
+
+using core::Plan;
+using core::ProblemBuilder;
+using core::Role;
+using core::Status;
+
+Status plan_on(const ProblemBuilder& builder, const std::string& device, Plan* plan) {
+  VOLLEY_TRY(builder.make(&plan->problem));
+  VOLLEY_TRY(core::find_device(device, &plan->device));
+  return core::sm80_backend().plan(plan);
+}
+
+ProblemBuilder plain(int64_t d, int64_t dv) { return {VOLLEY_BF16, 2, 500, 700, 4, 2, d, dv}; }
+
+TEST(Sm80Plan, EveryHeadDimHasAKernelInNinetyNineKilobytes) {
+  for (int d = 1; d <= 256; ++d) {
+    for (const bool extras : {false, true}) {
+      ProblemBuilder builder = plain(d, std::max(1, d - 3));
+      if (extras) builder.options.softcap = 20;
+      Plan plan;
+      const Status status = plan_on(builder, "l40s", &plan);
+      ASSERT_TRUE(status.ok()) << status.message;
+      EXPECT_EQ(plan.device.smem_per_block, 99 * 1024);
+      EXPECT_LE(plan.config.smem, plan.device.smem_per_block) << plan.config.name;
+      const Config config = forward_config(plan.config.row);
+      EXPECT_GE(config.d, d);
+      EXPECT_EQ(config.extras, extras);
+      EXPECT_EQ(plan.config.threads, 32 * config.warps);
+    }
+  }
+}
+
+TEST(Sm80Plan, EveryRowIsChosenForSomeProblem) {
+  for (int row = 0; row < kForwardRows; ++row) {
+    const Config config = forward_config(row);
+    EXPECT_EQ(choose_forward(config.element, config.d, config.extras, shared_bytes(config)), row);
+    EXPECT_EQ(choose_forward(config.element, config.d, config.extras, shared_bytes(config) - 1),
+              -1);
+  }
+}
+
+TEST(Sm80Plan, TooLittleSharedMemoryIsAReason) {
+  Plan plan;
+  ASSERT_TRUE(plain(256, 256).make(&plan.problem).ok());
+  ASSERT_TRUE(core::find_device("a100", &plan.device).ok());
+  plan.device.smem_per_block = 48 * 1024;
+  const Status status = core::sm80_backend().plan(&plan);
+  EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
+  EXPECT_EQ(status.reason, VOLLEY_REASON_SHARED_MEMORY);
+}
+
+TEST(Sm80Plan, AnOlderGpuIsAReason) {
+  Plan plan;
+  ASSERT_TRUE(plain(64, 64).make(&plan.problem).ok());
+  ASSERT_TRUE(core::find_device("a100", &plan.device).ok());
+  plan.device.arch = 75;
+  EXPECT_EQ(core::sm80_backend().plan(&plan).reason, VOLLEY_REASON_ARCH);
+}
+
+TEST(Sm80Plan, WhatCanBeReadIsNotCopied) {
+  ProblemBuilder builder = plain(64, 64);
+  Plan plan;
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  EXPECT_EQ(plan.workspace, 0u);
+  builder[Role::kK].stride[1] *= -1;  // any stride of whole vectors will do
+  builder[Role::kV].stride[0] = 0;
+  builder[Role::kO].alignment = 2;  // outputs are written as they are
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  EXPECT_EQ(plan.workspace, 0u);
+}
+
+TEST(Sm80Plan, WhatCannotBeReadIsCopiedIntoTheWorkspace) {
+  ProblemBuilder builder = plain(64, 60);
+  builder[Role::kQ].alignment = 2;
+  Plan plan;
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  // q as it is, v with rows of 64; both in multiples of 256 bytes.
+  EXPECT_EQ(plan.workspace, 2u * (2 * 500 * 4 * 64) + 2u * (2 * 700 * 2 * 64));
+  EXPECT_NE(plan.config.name.find("copies q v"), std::string::npos) << plan.config.name;
+}
+
+TEST(Sm80Plan, MaxSmsBoundsTheGrid) {
+  ProblemBuilder builder = plain(64, 64);
+  Plan plan;
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  EXPECT_EQ(plan.config.grid, 4 * 2 * 4);  // tiles of 128 queries, b, hq
+  builder.options.max_sms = 3;
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  EXPECT_EQ(plan.config.grid, 3);
+}
+
+TEST(Sm80Plan, RunsOnlyByName) {
+  ProblemBuilder builder = plain(64, 64);
+  Plan plan;
+  ASSERT_TRUE(builder.make(&plan.problem).ok());
+  const core::Problem problem = plan.problem;
+  const Status status = core::make_plan(problem, "a100", &plan);
+  EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
+  EXPECT_NE(status.message.find("only as backend = sm80"), std::string::npos) << status.message;
+  builder.options.backend = VOLLEY_BACKEND_SM80;
+  ASSERT_TRUE(builder.make(&plan.problem).ok());
+  const core::Problem by_name = plan.problem;
+  ASSERT_TRUE(core::make_plan(by_name, "a100", &plan).ok());
+  EXPECT_EQ(plan.backend, VOLLEY_BACKEND_SM80);
+}
+
+}  // namespace
+}  // namespace volley::cuda::v2
