@@ -3,14 +3,15 @@
 """Times Volley's forward beside its peers in one process and writes a record.
 
     bench/compare.py --library LIBVOLLEY_SO --facts FACTS_JSON --out PART.json
-                     [--only TEXT]... [--part I/N] [--peers fa3,fa4,cudnn,fa2]
+                     [--only TEXT]... [--part I/N] [--peers fa3,fa4,cudnn,fa2,volley_v2]
 
 Needs torch with CUDA; the peers are torch's own cuDNN and FlashAttention-2, and where they are
-installed FlashAttention-3 (fa3-fwd) and FlashAttention-4 (flash-attn-4). Every output is compared
-with a reference before it is timed; a wrong or refused one becomes an error row. A cell is called
-"bf16 d 64 causal s 512"; --only takes those that hold TEXT, --part one of N equal shares, so that
-no process runs for long: bench/merge.py makes one record of the parts. FACTS_JSON (of
-scripts/gpu_check.sh) has `machine` and `source`. Fields and protocols: docs/tuning.md.
+installed FlashAttention-3 (fa3-fwd) and FlashAttention-4 (flash-attn-4); volley_v2, our sm80
+kernels on the same card, takes part when it is named, also with every base one element off. Every
+output is compared with a reference before it is timed; a wrong or refused one becomes an error row.
+A cell is called "bf16 d 64 causal s 512"; --only takes those that hold TEXT, --part one of N equal
+shares, so that no process runs for long: bench/merge.py makes one record of the parts. FACTS_JSON
+(of scripts/gpu_check.sh) has `machine` and `source`. Fields and protocols: docs/tuning.md.
 """
 import argparse
 import json
@@ -73,6 +74,12 @@ def deviation(o, wanted, allowed):
     return None if worst <= bound else f"off by {worst:.3g}, allowed is {bound:.3g}"
 
 
+def identity(contestant):
+    """The fields of a row that say who it was."""
+    impl, _, variant = contestant.partition("/")
+    return {"impl": impl, **({"variant": variant} if variant else {})}
+
+
 def ready(make, inputs, checks, allowed):
     """(launch, None) or (None, sentence)."""
     try:
@@ -101,20 +108,23 @@ def run_cell(library, cell, run, peers):
         if sentence is None:
             launches[name] = launch
         else:
-            rows.append({**cell, "impl": name, "error": sentence, "run": run})
+            rows.append({**cell, **identity(name), "error": sentence, "run": run})
     flops = 4 * TOKENS * cell["hq"] * cell["sk"] * cell["d"] / (2 if cell["causal"] else 1)
     for protocol_name in ("sustained", "burst"):
         timed = getattr(protocol, protocol_name)(launches)
         for name, times in timed.items():
-            rows.append({**cell, "impl": name, "protocol": protocol_name, **times,
+            rows.append({**cell, **identity(name), "protocol": protocol_name, **times,
                          "tflops": flops / times["ms"] / 1e9, "run": run})
     return rows
 
 
 def shown(rows):
     """What a cell's line says: TFLOP/s by impl, sustained, and who failed."""
-    words = [f"{r['impl']} {r['tflops']:.0f}" for r in rows if r.get("protocol") == "sustained"]
-    return "  ".join(words + [f"{r['impl']}: {r['error']}" for r in rows if "error" in r])
+    def who(row):
+        return row["impl"] + (f" {row['variant']}" if row["variant"] != "plain" else "")
+
+    words = [f"{who(r)} {r['tflops']:.0f}" for r in rows if r.get("protocol") == "sustained"]
+    return "  ".join(words + [f"{who(r)}: {r['error']}" for r in rows if "error" in r])
 
 
 def main():

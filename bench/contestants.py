@@ -34,10 +34,10 @@ def view(x):
                              x.device.index)
 
 
-def volley(library, q, k, v, causal):
+def volley(library, backend, q, k, v, causal):
     """A capture has a stream of its own, so the launch asks for torch's each time."""
     o = torch.full_like(q, math.nan)
-    plan = library.plan(*(view(x) for x in (q, k, v, o)), backend="sm90", causal=int(causal))
+    plan = library.plan(*(view(x) for x in (q, k, v, o)), backend=backend, causal=int(causal))
     workspace = torch.empty(plan.workspace_size, dtype=torch.uint8, device=q.device)
 
     def launch():
@@ -45,6 +45,12 @@ def volley(library, q, k, v, causal):
         return o
 
     return launch
+
+
+def one_element_off(x):
+    """The same values at an address that no vector can be read from."""
+    moved = torch.empty(x.numel() + 1, dtype=x.dtype, device=x.device)[1:].view(x.shape)
+    return moved.copy_(x)
 
 
 def of_torch(backend, q, k, v, causal):
@@ -66,15 +72,21 @@ def of_package(module, q, k, v, causal):
 
 
 def makers(library, dtype, wanted):
-    """{name: maker}: maker(q, k, v, causal) gives a launch. fa3-fwd takes bf16 alone."""
+    """{name: maker}: maker(q, k, v, causal) gives a launch. A name is a row's impl, or
+    impl/variant. fa3-fwd takes bf16 alone."""
+    def v2_misaligned(q, k, v, causal):
+        return volley(library, "sm80", *(one_element_off(x) for x in (q, k, v)), causal)
+
     all_of_them = {
-        "volley": lambda *inputs: volley(library, *inputs),
+        "volley": lambda *inputs: volley(library, "sm90", *inputs),
+        "volley_v2": lambda *inputs: volley(library, "sm80", *inputs),
+        "volley_v2/misaligned": v2_misaligned,
         "fa3": (lambda *inputs: of_package(fa3, *inputs)) if fa3 and dtype == "bf16" else None,
         "fa4": (lambda *inputs: of_package(fa4, *inputs)) if fa4 else None,
         "cudnn": lambda *inputs: of_torch(SDPBackend.CUDNN_ATTENTION, *inputs),
         "fa2": lambda *inputs: of_torch(SDPBackend.FLASH_ATTENTION, *inputs)}
     return {name: make for name, make in all_of_them.items()
-            if make is not None and (name == "volley" or name in wanted)}
+            if make is not None and (name == "volley" or name.split("/")[0] in wanted)}
 
 
 def versions():
