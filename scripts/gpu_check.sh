@@ -10,7 +10,7 @@
 #     host       the host's time of a run beside a launch's, as host.json
 #     rows       what each technique is worth, as rows.json (of gpu_bundle.sh --experiments)
 #     bench      timings beside torch's kernels, as forward.json (needs python3 with torch);
-#                arguments go to bench/compare.py: --part 1/2, --only 'bf16 d 128'
+#                arguments go to bench/compare.py: --part 1/2, --peers fa2,volley_v2
 set -euo pipefail
 if [ $# -lt 3 ] || [ "$2" != --out ] || { [ $# != 3 ] && [ "$1" != bench ]; }; then
   sed -n '7,14s/^# \{0,5\}//p' "$0" >&2
@@ -87,9 +87,11 @@ write() {
 case $part in
   tests)
     for binary in bin/*_tests; do check "$(basename "$binary")" all_ran "$binary"; done
-    for file in data/*; do
-      check "attend sm90 $(basename "$file")" timeout "$(left)" \
-        bin/volley attend --backend sm90 "$file"
+    for backend in sm90 sm80; do
+      for file in data/*; do
+        check "attend $backend $(basename "$file")" timeout "$(left)" \
+          bin/volley attend --backend $backend "$file"
+      done
     done
     bin/volley doctor --json >"$out/doctor.json"
     check "doctor names sm90" grep -q sm90 "$out/doctor.json"
@@ -97,9 +99,11 @@ case $part in
     ;;
   sanitizer)
     for tool in memcheck synccheck initcheck racecheck; do
-      check "$tool attend" timeout "$(left)" \
-        compute-sanitizer --tool $tool --error-exitcode 9 \
-        bin/volley attend --backend sm90 data/smollm2_135m_layer15.safetensors
+      for backend in sm90 sm80; do
+        check "$tool attend $backend" timeout "$(left)" \
+          compute-sanitizer --tool $tool --error-exitcode 9 \
+          bin/volley attend --backend $backend data/smollm2_135m_layer15.safetensors
+      done
       check "$tool cases" timeout "$(left)" \
         compute-sanitizer --tool $tool --error-exitcode 9 \
         bin/cuda_check_tests --gtest_filter='*Keys*'
