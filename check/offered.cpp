@@ -43,13 +43,20 @@ bool sm80_must_offer(const Instance& instance) {
   return std::max(c.d, c.dv) <= 256 && c.page == 0 && !c.descale && c.bias_dtype != VOLLEY_F64;
 }
 
+bool sm80_must_offer_gradients(const Instance& instance) {
+  const bool same = instance[Role::kDout].dtype() == instance.c.dtype;
+  return sm80_must_offer(instance) && same && !instance[Role::kDbias].present() &&
+         !instance[Role::kDsink].present();
+}
+
 }  // namespace
 
 bool must_offer(int32_t backend, const Instance& instance) {
   const Case& c = instance.c;
   if (c.op == VOLLEY_OP_BACKWARD) {
     const bool on_host = backend == VOLLEY_BACKEND_REFERENCE || backend == VOLLEY_BACKEND_CPU;
-    return on_host && c.dtype != VOLLEY_E4M3;
+    if (on_host) return c.dtype != VOLLEY_E4M3;
+    return backend == VOLLEY_BACKEND_SM80 && sm80_must_offer_gradients(instance);
   }
   switch (backend) {
     case VOLLEY_BACKEND_REFERENCE: return true;

@@ -5,8 +5,8 @@
     scripts/sass_check.py build/release/src/libvolley.so
 
 a Hopper forward without HGMMA (the matrix products of a warpgroup) or UTMALDG (TMA loads), or one
-that touches local memory (LDL, STL); a V2 forward without HMMA (mma.sync), LDGSTS (cp.async) or
-LDSM (ldmatrix). A library that lacks kernels of either kind fails too: it proves nothing. Needs
+that touches local memory (LDL, STL); a V2 kernel without HMMA (mma.sync), LDGSTS (cp.async) or
+LDSM (ldmatrix). A library that lacks kernels of a kind fails too: it proves nothing. Needs
 cuobjdump and nvdisasm, which scripts/setup.sh --cuda puts into build/sass-tools.
 """
 import collections
@@ -24,6 +24,7 @@ OPCODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)
 KINDS = {
     "Hopper forward": ("fwd_entry", ("HGMMA", "UTMALDG"), ("LDL", "STL")),
     "V2 forward": ("v2_forward", ("HMMA", "LDGSTS", "LDSM"), ()),
+    "V2 backward": ("v2_backward", ("HMMA", "LDGSTS", "LDSM"), ()),
 }
 
 

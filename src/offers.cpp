@@ -64,6 +64,8 @@ constexpr Offer kOffers[] = {
     {VOLLEY_BACKEND_SM80, VOLLEY_OP_FORWARD, kHalves,
      kAll & ~(kPaged | kDescale | kSplits | kPrecision | kF64Output | kAccumulate | kLseGradient),
      256},
+    {VOLLEY_BACKEND_SM80, VOLLEY_OP_BACKWARD, kHalves,
+     kAll & ~(kPaged | kDescale | kSplits | kPrecision | kF64Output | kDeterministic), 256},
     {VOLLEY_BACKEND_SM90, VOLLEY_OP_FORWARD, kHalves,
      kCausal | kWindow | kSoftcap | kSink | kVarlen | kUsedLengths | kDeterministic |
          kBatchInvariant | kFastAccuracy | kF32Output | kDifferentDv,

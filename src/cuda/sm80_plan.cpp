@@ -59,7 +59,7 @@ Status check_dtypes(const Problem& problem) {
 }
 
 // The kernels count rows and tiles in 32 bits.
-Status check_size(const Problem& problem, int block_m) {
+Status check_size(const Problem& problem, Role tiled, int block) {
   for (const Role role : {Role::kQ, Role::kK}) {
     const i64 rows =
         std::max(problem[role].shape[1], role == Role::kQ ? problem.max_sq : problem.max_sk);
@@ -69,19 +69,20 @@ Status check_size(const Problem& problem, int block_m) {
                                core::info(role).name, rows, kMaxRows);
     }
   }
-  const i64 tiles = (problem.max_sq + block_m - 1) / block_m;
-  const i64 heads = std::max<i64>(problem.hq, 1);
+  const i64 length = tiled == Role::kQ ? problem.max_sq : problem.max_sk;
+  const i64 tiles = (length + block - 1) / block;
+  const i64 heads = std::max<i64>(tiled == Role::kQ ? problem.hq : problem.hk, 1);
   if (tiles > 0 && problem.b > kMaxTiles / heads / tiles) {
     return core::not_offered(VOLLEY_REASON_SIZE,
-                             "sm80: b is {}, hq {} and sq {}: more than {} tiles of {} queries",
-                             problem.b, problem.hq, problem.max_sq, kMaxTiles, block_m);
+                             "sm80: b is {}, {} has {} heads and {} rows: more than {} tiles of {}",
+                             problem.b, core::info(tiled).name, heads, length, kMaxTiles, block);
   }
   return {};
 }
 
-void describe(const v2::Config& config, const v2::ForwardLaunch& launch, Plan* plan) {
+void describe(const v2::Config& config, const v2::Operands& operands, Plan* plan) {
   std::string packed;
-  for (const v2::Packing& packing : launch.packings) {
+  for (const v2::Packing& packing : operands.packings()) {
     packed +=
         fmt::format("{}{}", packed.empty() ? ", copies " : " ", core::info(packing.role).name);
   }
@@ -92,10 +93,55 @@ void describe(const v2::Config& config, const v2::ForwardLaunch& launch, Plan* p
   out.block_m = config.block_m;
   out.block_n = config.block_n;
   out.stages = 1;
-  out.smem = shared_bytes(config);
-  out.grid = launch.grid.blocks;
   out.threads = threads(config);
+}
+
+Status no_config_fits(const Plan& plan) {
+  return core::not_offered(VOLLEY_REASON_SHARED_MEMORY,
+                           "sm80: {} grants a block {} bytes of shared memory, no config fits",
+                           plan.device.product, plan.device.smem_per_block);
+}
+
+Status plan_forward(Element element, int d, Plan* plan) {
+  const int row = v2::choose_forward(element, d, has_extras(plan->problem),
+                                     static_cast<int>(plan->device.smem_per_block));
+  if (row < 0) return no_config_fits(*plan);
+  const v2::Config config = v2::forward_config(row);
+  VOLLEY_TRY(check_size(plan->problem, Role::kQ, config.block_m));
+  plan->config.row = row;
+  const v2::ForwardLaunch launch = v2::make_forward(*plan);
+  describe(config, launch.operands, plan);
+  plan->config.smem = shared_bytes(config);
+  plan->config.grid = launch.grid.blocks;
   plan->workspace = launch.workspace;
+  return {};
+}
+
+Status plan_backward(Element element, int d, Plan* plan) {
+  for (const Role role : {Role::kDbias, Role::kDsink}) {
+    if (plan->problem.has(role)) {
+      return core::not_offered(role == Role::kDbias ? VOLLEY_REASON_BIAS : VOLLEY_REASON_SINK,
+                               "sm80: {} is not offered yet", core::info(role).name);
+    }
+  }
+  if (const int32_t dtype = plan->problem[Role::kDout].dtype;
+      dtype != plan->problem[Role::kQ].dtype) {
+    return core::not_offered(VOLLEY_REASON_OUTPUT_DTYPE,
+                             "sm80: dout is {}, the backward multiplies it in q's type",
+                             volley_dtype_name(dtype));
+  }
+  const int row = v2::choose_backward(element, d, has_extras(plan->problem),
+                                      static_cast<int>(plan->device.smem_per_block));
+  if (row < 0) return no_config_fits(*plan);
+  const v2::Config config = v2::backward_config(row);
+  VOLLEY_TRY(check_size(plan->problem, Role::kK, config.block_n));
+  plan->config.row = row;
+  const v2::BackwardLaunch launch = v2::make_backward(*plan);
+  describe(config, launch.operands, plan);
+  plan->config.smem = backward_shared_bytes(config);
+  plan->config.grid = launch.grid.blocks;
+  plan->workspace = launch.workspace;
+  return {};
 }
 
 }  // namespace
@@ -110,19 +156,9 @@ Status sm80_plan(Plan* plan) {
   VOLLEY_TRY(check_numbers(problem));
   VOLLEY_TRY(check_dtypes(problem));
   const Element element = problem[Role::kQ].dtype == VOLLEY_BF16 ? Element::kBf16 : Element::kF16;
-  const int row =
-      v2::choose_forward(element, static_cast<int>(std::max(problem.d, problem.dv)),
-                         has_extras(problem), static_cast<int>(plan->device.smem_per_block));
-  if (row < 0) {
-    return core::not_offered(VOLLEY_REASON_SHARED_MEMORY,
-                             "sm80: {} grants a block {} bytes of shared memory, no config fits",
-                             plan->device.product, plan->device.smem_per_block);
-  }
-  const v2::Config config = v2::forward_config(row);
-  VOLLEY_TRY(check_size(problem, config.block_m));
-  plan->config.row = row;
-  describe(config, v2::make_forward(*plan), plan);
-  return {};
+  const int d = static_cast<int>(std::max(problem.d, problem.dv));
+  return problem.op == VOLLEY_OP_BACKWARD ? plan_backward(element, d, plan)
+                                          : plan_forward(element, d, plan);
 }
 
 }  // namespace volley::cuda

@@ -21,11 +21,24 @@ class StreamQueue : public v2::Queue {
  public:
   explicit StreamQueue(void* stream) : stream_(static_cast<cudaStream_t>(stream)) {}
 
+  core::Status zero(void* data, uint64_t bytes) override {
+    return device_error(cudaMemsetAsync(data, 0, bytes, stream_), "clearing the workspace");
+  }
   core::Status pack(const v2::Grid& grid, const v2::PackParams& params) override {
     return launch(v2::pack_kernel(), grid, &params, "launching the packing kernel");
   }
   core::Status forward(int row, const v2::Grid& grid, const v2::ForwardParams& params) override {
     return launch(v2::forward_kernel(row), grid, &params, "launching the forward kernel");
+  }
+  core::Status delta(Element element, const v2::Grid& grid,
+                     const v2::DeltaParams& params) override {
+    return launch(v2::delta_kernel(element), grid, &params, "launching the delta kernel");
+  }
+  core::Status backward(int row, const v2::Grid& grid, const v2::BackwardParams& params) override {
+    return launch(v2::backward_kernel(row), grid, &params, "launching the backward kernel");
+  }
+  core::Status write_dq(const v2::Grid& grid, const v2::DqParams& params) override {
+    return launch(v2::dq_kernel(), grid, &params, "launching the kernel for dq");
   }
 
  private:
@@ -50,9 +63,27 @@ class StreamQueue : public v2::Queue {
 };
 
 struct Prepared {
-  v2::ForwardLaunch launch;
+  v2::ForwardLaunch forward;  // one of the two
+  v2::BackwardLaunch backward;
   bool checks;  // runs look at the lengths first (check_lengths.h)
 };
+
+core::Status load_forward(const v2::ForwardLaunch& launch) {
+  if (launch.grid.blocks == 0) return {};
+  return load_kernel(v2::forward_kernel(launch.row), launch.grid.shared,
+                     "loading the forward kernel");
+}
+
+core::Status load_backward(const v2::BackwardLaunch& launch) {
+  if (launch.delta_grid.blocks > 0) {
+    VOLLEY_TRY(load_kernel(v2::delta_kernel(launch.element), launch.delta_grid.shared,
+                           "loading the delta kernel"));
+    VOLLEY_TRY(load_kernel(v2::dq_kernel(), 0, "loading the kernel for dq"));
+  }
+  if (launch.grid.blocks == 0) return {};
+  return load_kernel(v2::backward_kernel(launch.row), launch.grid.shared,
+                     "loading the backward kernel");
+}
 
 }  // namespace
 
@@ -60,16 +91,15 @@ core::Status sm80_prepare(core::Plan* plan) {
   const CurrentDevice device(plan->device.id);
   VOLLEY_TRY(device.status());
   auto prepared = std::make_shared<Prepared>();
-  prepared->launch = v2::make_forward(*plan);
   prepared->checks = checks_lengths();
-  const v2::ForwardLaunch& launch = prepared->launch;
-  if (launch.grid.blocks > 0) {
-    VOLLEY_TRY(load_kernel(v2::forward_kernel(launch.row), launch.grid.shared,
-                           "loading the forward kernel"));
+  if (plan->problem.op == VOLLEY_OP_BACKWARD) {
+    prepared->backward = v2::make_backward(*plan);
+    VOLLEY_TRY(load_backward(prepared->backward));
+  } else {
+    prepared->forward = v2::make_forward(*plan);
+    VOLLEY_TRY(load_forward(prepared->forward));
   }
-  if (!launch.packings.empty()) {
-    VOLLEY_TRY(load_kernel(v2::pack_kernel(), 0, "loading the packing kernel"));
-  }
+  VOLLEY_TRY(load_kernel(v2::pack_kernel(), 0, "loading the packing kernel"));
   plan->prepared.data = std::move(prepared);
   return {};
 }
@@ -82,7 +112,9 @@ core::Status sm80_run(const core::Plan& plan, const core::Buffers& buffers,
   const auto& prepared = *static_cast<const Prepared*>(plan.prepared.data.get());
   if (prepared.checks) VOLLEY_TRY(check_lengths(plan.problem, buffers, stream));
   StreamQueue queue(stream);
-  return v2::enqueue_forward(prepared.launch, buffers, workspace, queue);
+  return plan.problem.op == VOLLEY_OP_BACKWARD
+             ? v2::enqueue_backward(prepared.backward, buffers, workspace, queue)
+             : v2::enqueue_forward(prepared.forward, buffers, workspace, queue);
 }
 
 }  // namespace volley::cuda

@@ -34,6 +34,13 @@ TEST_P(GpuSuites, Random) {
   EXPECT_EQ(report.passed, 1000) << report.refused << " were refused";
 }
 
+class GpuGradientSuites : public GpuSuites {};
+
+TEST_P(GpuGradientSuites, Edges) { EXPECT_GT(run("gradient edges").passed, 50); }
+TEST_P(GpuGradientSuites, Random) { EXPECT_GT(run("gradient random", 1000).passed, 500); }
+
+INSTANTIATE_TEST_SUITE_P(Backends, GpuGradientSuites, testing::Values(VOLLEY_BACKEND_SM80),
+                         [](const auto& test) { return volley_backend_name(test.param); });
 INSTANTIATE_TEST_SUITE_P(Backends, GpuSuites,
                          testing::Values(VOLLEY_BACKEND_SM80, VOLLEY_BACKEND_SM90),
                          [](const auto& test) { return volley_backend_name(test.param); });

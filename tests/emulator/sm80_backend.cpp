@@ -6,12 +6,13 @@
 #include "sm80_backend.h"
 
 #include <atomic>
+#include <cstring>
 #include <exception>
-#include <memory>
-#include <utility>
 
 #include "backend.h"
+#include "cuda/sm80/backward.cuh"
 #include "cuda/sm80/forward.cuh"
+#include "cuda/sm80/gradients.cuh"
 #include "cuda/sm80/pack.cuh"
 #include "cuda/sm80_launch.h"
 #include "cuda/sm80_plan.h"
@@ -42,14 +43,44 @@ core::Status forward(int row, const cuda::v2::Grid& grid, const cuda::v2::Forwar
   }
 }
 
+template <int kRow>
+core::Status backward(int row, const cuda::v2::Grid& grid, const cuda::v2::BackwardParams& p) {
+  if constexpr (kRow == cuda::v2::kBackwardRows) {
+    return core::make_status(VOLLEY_INTERNAL, VOLLEY_REASON_NONE, "row {} is not in the table",
+                             row);
+  } else {
+    if (row != kRow) return backward<kRow + 1>(row, grid, p);
+    return run(grid, [&] { cuda::v2::backward<cuda::v2::backward_config(kRow)>(p); });
+  }
+}
+
 class EmulatedQueue : public cuda::v2::Queue {
  public:
+  core::Status zero(void* data, uint64_t bytes) override {
+    std::memset(data, 0, bytes);
+    return {};
+  }
   core::Status pack(const cuda::v2::Grid& grid, const cuda::v2::PackParams& p) override {
     return run(grid, [&] { cuda::v2::pack(p); });
   }
   core::Status forward(int row, const cuda::v2::Grid& grid,
                        const cuda::v2::ForwardParams& p) override {
     return emulator::forward<0>(row, grid, p);
+  }
+  core::Status delta(cuda::Element element, const cuda::v2::Grid& grid,
+                     const cuda::v2::DeltaParams& p) override {
+    using cuda::Element;
+    if (element == Element::kBf16) {
+      return run(grid, [&] { cuda::v2::compute_delta<Element::kBf16>(p); });
+    }
+    return run(grid, [&] { cuda::v2::compute_delta<Element::kF16>(p); });
+  }
+  core::Status backward(int row, const cuda::v2::Grid& grid,
+                        const cuda::v2::BackwardParams& p) override {
+    return emulator::backward<0>(row, grid, p);
+  }
+  core::Status write_dq(const cuda::v2::Grid& grid, const cuda::v2::DqParams& p) override {
+    return run(grid, [&] { cuda::v2::write_dq(p); });
   }
 };
 
@@ -62,16 +93,14 @@ core::Status plan(core::Plan* out) {
   return status;
 }
 
-core::Status prepare(core::Plan* plan) {
-  plan->prepared.data = std::make_shared<cuda::v2::ForwardLaunch>(cuda::v2::make_forward(*plan));
-  return {};
-}
+core::Status prepare(core::Plan*) { return {}; }
 
 core::Status run_plan(const core::Plan& plan, const core::Buffers& buffers,
                       core::Workspace workspace, void*) {
   EmulatedQueue queue;
-  const auto& launch = *static_cast<const cuda::v2::ForwardLaunch*>(plan.prepared.data.get());
-  return enqueue_forward(launch, buffers, workspace, queue);
+  return plan.problem.op == VOLLEY_OP_BACKWARD
+             ? enqueue_backward(cuda::v2::make_backward(plan), buffers, workspace, queue)
+             : enqueue_forward(cuda::v2::make_forward(plan), buffers, workspace, queue);
 }
 
 }  // namespace

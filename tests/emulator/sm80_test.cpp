@@ -44,6 +44,8 @@ TEST(EmulatedSm80, OneCtaComputesAllTiles) {
   }
 }
 
+TEST(EmulatedSm80, GradientEdges) { EXPECT_GT(run_suite("gradient edges", 0, 4).passed, 50); }
+
 class EmulatedProblems : public testing::TestWithParam<int> {};
 
 TEST_P(EmulatedProblems, AgreeWithTheReference) {
@@ -51,6 +53,13 @@ TEST_P(EmulatedProblems, AgreeWithTheReference) {
   const auto first = static_cast<uint64_t>(GetParam()) * kPart;
   const Report report = run_suite("random", kPart, first + 1);
   EXPECT_EQ(report.passed, kPart) << report.refused << " were refused";
+}
+
+TEST_P(EmulatedProblems, HaveTheReferencesGradients) {
+  constexpr int64_t kPart = 25;
+  const auto first = static_cast<uint64_t>(GetParam()) * kPart;
+  const Report report = run_suite("gradient random", kPart, first + 1);
+  EXPECT_GT(report.passed, kPart / 3) << report.refused << " were refused";  // fp32 dout, dbias
 }
 
 INSTANTIATE_TEST_SUITE_P(Random, EmulatedProblems, testing::Range(0, 12));

@@ -160,9 +160,10 @@ TEST(Plan, ForcingWhatCannotRunIsAnError) {
   EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
   EXPECT_EQ(status.reason, VOLLEY_REASON_DEVICE);
   builder.options.backend = VOLLEY_BACKEND_SM80;
-  status = plan_for(builder.backward(), "h200", &plan);
+  builder.options.num_splits = 2;
+  status = plan_for(builder, "h200", &plan);
   EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
-  EXPECT_EQ(status.reason, VOLLEY_REASON_BACKWARD) << status.message;
+  EXPECT_EQ(status.reason, VOLLEY_REASON_SPLITS) << status.message;
 }
 
 TEST(Plan, UnknownAndAbsentDevices) {

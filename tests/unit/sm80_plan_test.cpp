@@ -4,10 +4,12 @@
 // device grants, what is copied before it can be read, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "backend.h"
 #include "cuda/sm80/config.h"
+#include "offers.h"
 #include "problem_builder.h"
 
 namespace volley::cuda::v2 {
@@ -51,6 +53,43 @@ TEST(Sm80Plan, EveryRowIsChosenForSomeProblem) {
     EXPECT_EQ(choose_forward(config.element, config.d, config.extras, shared_bytes(config) - 1),
               -1);
   }
+}
+
+TEST(Sm80Plan, EveryHeadDimHasABackwardInNinetyNineKilobytes) {
+  for (int d = 1; d <= 256; ++d) {
+    for (const bool extras : {false, true}) {
+      ProblemBuilder builder = plain(d, std::max(1, d - 3));
+      if (extras) builder.options.softcap = 20;
+      Plan plan;
+      const Status status = plan_on(builder.backward(), "l40s", &plan);
+      ASSERT_TRUE(status.ok()) << status.message;
+      EXPECT_LE(plan.config.smem, plan.device.smem_per_block) << plan.config.name;
+      const Config config = backward_config(plan.config.row);
+      EXPECT_GE(config.d, d);
+      EXPECT_EQ(config.extras, extras);
+    }
+  }
+}
+
+TEST(Sm80Plan, ABackwardKeepsDeltaAndSumsOfDq) {
+  ProblemBuilder builder = plain(64, 64);
+  Plan plan;
+  ASSERT_TRUE(plan_on(builder.backward(), "h200", &plan).ok());
+  EXPECT_EQ(plan.workspace, 4u * (2 * 4 * 500) + 128 + 4u * (2 * 500 * 4 * 64));  // 256 bytes each
+}
+
+TEST(Sm80Plan, GradientsThatAreNotWrittenYetAreReasons) {
+  ProblemBuilder builder = plain(64, 64);
+  builder.backward();
+  builder.options.deterministic = 1;
+  Plan plan;
+  ASSERT_TRUE(builder.make(&plan.problem).ok());
+  EXPECT_EQ(core::check_offer(plan.problem, VOLLEY_BACKEND_SM80).reason,
+            VOLLEY_REASON_DETERMINISTIC);
+  builder.options.deterministic = 0;
+  builder.set(Role::kSink, core::contiguous(VOLLEY_F32, {4}));
+  builder.set(Role::kDsink, core::contiguous(VOLLEY_F32, {4}));
+  EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_SINK);
 }
 
 TEST(Sm80Plan, TooLittleSharedMemoryIsAReason) {

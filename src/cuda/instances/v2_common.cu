@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The packing kernel, and the way to the others.
+// The kernels that there is one of, and the way to the others.
 #include "cuda/sm80/config.h"
+#include "cuda/sm80/gradients.cuh"
 #include "cuda/sm80/kernels.h"
 #include "cuda/sm80/pack.cuh"
 
@@ -9,13 +10,32 @@ namespace volley::cuda::v2 {
 
 __global__ void v2_pack(const __grid_constant__ PackParams p) { pack(p); }
 
+template <Element kElement>
+__global__ void v2_delta(const __grid_constant__ DeltaParams p) {
+  compute_delta<kElement>(p);
+}
+__global__ void v2_dq(const __grid_constant__ DqParams p) { write_dq(p); }
+
 const void* pack_kernel() { return reinterpret_cast<const void*>(&v2_pack); }
+const void* delta_kernel(Element element) {
+  return element == Element::kBf16 ? reinterpret_cast<const void*>(&v2_delta<Element::kBf16>)
+                                   : reinterpret_cast<const void*>(&v2_delta<Element::kF16>);
+}
+const void* dq_kernel() { return reinterpret_cast<const void*>(&v2_dq); }
 
 const void* forward_kernel(int row) {
   switch (forward_config(row).d) {
     case 64: return forward_kernel_of<64>(row);
     case 128: return forward_kernel_of<128>(row);
     default: return forward_kernel_of<256>(row);
+  }
+}
+
+const void* backward_kernel(int row) {
+  switch (backward_config(row).d) {
+    case 64: return backward_kernel_of<64>(row);
+    case 128: return backward_kernel_of<128>(row);
+    default: return backward_kernel_of<256>(row);
   }
 }
 

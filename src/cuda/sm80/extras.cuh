@@ -46,11 +46,16 @@ __device__ __forceinline__ float finish_score(const Extras& e, const Place& at, 
   return hidden ? -kInfinity : score;
 }
 
-// s: products q.k, become logits in units of log2(e). Threads: any; registers: s in place.
+template <int kCount>
+__device__ __forceinline__ void cap_scores(const Extras& e, float (&s)[kCount]) {
+  if (e.capped != 0) cap(s, e.cap_factor);
+}
+
+// s: products q.k, or with a softcap tanh(scale * q.k / cap) of them (cap_scores); become logits in
+// units of log2(e). Threads: any; registers: s in place.
 template <int kCount>
 __device__ __forceinline__ void finish_scores(const Extras& e, const Place& at,
                                               float (&s)[kCount]) {
-  if (e.capped != 0) cap(s, e.cap_factor);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) s[i] *= e.score_scale;
   if (e.bias == nullptr && e.slopes == nullptr && e.mask == nullptr) return;

@@ -137,7 +137,10 @@ class Forward {
                    row_of_group(g),
                    block * C.block_n + first_col(),
                    p_.lengths.relative != 0};
-    if constexpr (C.extras) finish_scores(p_.extras, at, s);
+    if constexpr (C.extras) {
+      cap_scores(p_.extras, s);
+      finish_scores(p_.extras, at, s);
+    }
     hide_keys(at, block, s);
     // A lazy maximum (as sm90's) would save few instructions here, and round the weight of a key
     // that outweighs all others, which is 1 so.
@@ -186,8 +189,8 @@ class Forward {
     }
     const int in_tile = warp_row() + 16 * g, first = work_.first_row + in_tile;
     write_rows<C.element>(p_.o, Stage<C.block_m, C.d>{q_, in_tile}, o_[g], factor,
-                          row_of(p_.o, batch, i64{work_.rows.q_base} + first, work_.head),
-                          min(work_.rows.sq - first, 16), p_.o_columns);
+                          row_of(p_.o, batch, i64{work_.rows.q_base} + first, work_.head), 0,
+                          min(work_.rows.sq - first, 16), p_.o_columns, false);
   }
 
   const ForwardParams& p_;

@@ -3,7 +3,7 @@
 // Writing rows of any strides, and clearing those that no query in use owns.
 #pragma once
 
-#include "cuda/common/fragment.cuh"
+#include "cuda/common/mask.cuh"
 #include "cuda/common/sequence.cuh"
 #include "cuda/sm80/tile.cuh"
 
@@ -18,7 +18,19 @@ __device__ __forceinline__ char* row_of(const Output& o, int batch, i64 row, int
              (batch * o.stride.axis[0] + row * o.stride.axis[1] + head * o.stride.axis[2]);
 }
 
-__device__ __forceinline__ void write_number(const Output& o, char* row, int col, float value) {
+// Element `col` of the row at `row`.
+__device__ __forceinline__ float number_at(const Output& o, const char* row, int col) {
+  const i64 at = col * o.stride.axis[3];
+  if (o.type == kF32) return reinterpret_cast<const float*>(row)[at];
+  const unsigned short bits = reinterpret_cast<const Bits16*>(row)[at].bits;
+  return o.type == kBf16 ? ptx::from_bf16(bits) : ptx::from_f16(bits);
+}
+
+// Becomes `value`, or grows by it: then 0 changes nothing, not even the sign of a zero.
+__device__ __forceinline__ void put_number(const Output& o, char* row, int col, float value,
+                                           bool accumulate) {
+  if (accumulate && value == 0.f) return;
+  if (accumulate) value += number_at(o, row, col);
   const i64 at = col * o.stride.axis[3];
   if (o.type == kF32) {
     reinterpret_cast<float*>(row)[at] = value;
@@ -43,42 +55,57 @@ struct Stage {
   }
 };
 
-// Writes the first `rows` rows and `columns` columns of what is staged as Type, to columns
-// [first_col, ...) of the rows at `to`. Threads: a whole warp.
-template <class Type, int kRows, int kCols>
+// Writes the first `rows` rows and `columns` columns of what is staged as 16-bit values.
+// Threads: a whole warp.
+template <int kRows, int kCols>
 __device__ __forceinline__ void copy_out(const Output& o, const Stage<kRows, kCols>& stage,
-                                         char* to, int first_col, int rows, int columns) {
-  constexpr int kPerVector = 16 / sizeof(Type);
+                                         char* to, int rows, int columns) {
   const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
   if (o.vector != 0) {
-    constexpr int kVectors = kCols / 8;  // of a staged row, of any type
+    constexpr int kVectors = kCols / 8;
     for (int i = lane; i < 16 * kVectors; i += 32) {
-      const int r = i / kVectors, col = i % kVectors * kPerVector;
+      const int r = i / kVectors, col = i % kVectors * 8;
       if (r < rows && col < columns) {
-        Type* const row = reinterpret_cast<Type*>(to) + r * o.stride.axis[1] + first_col;
-        *reinterpret_cast<uint4*>(row + col) =
-            *reinterpret_cast<const uint4*>(stage.template at<Type>(r, col));
+        *reinterpret_cast<uint4*>(reinterpret_cast<Bits16*>(to) + r * o.stride.axis[1] + col) =
+            *reinterpret_cast<const uint4*>(stage.template at<Bits16>(r, col));
       }
     }
     return;
   }
   for (int r = 0; r < rows; ++r) {
-    Type* const row = reinterpret_cast<Type*>(to) + r * o.stride.axis[1];
+    Bits16* const row = reinterpret_cast<Bits16*>(to) + r * o.stride.axis[1];
     for (int col = lane; col < columns; col += 32) {
-      row[(first_col + col) * o.stride.axis[3]] = *stage.template at<Type>(r, col);
+      row[col * o.stride.axis[3]] = *stage.template at<Bits16>(r, col);
     }
   }
 }
 
-// Writes a warp's 16 rows of a result, each times its factor. `to`: the first row in memory.
+// Adds what is staged as fp32 to memory, or writes it: `columns` columns from `first_col` on.
+// Threads: a whole warp.
+template <int kRows, int kCols>
+__device__ __forceinline__ void add_out(const Output& o, const Stage<kRows, kCols>& stage, char* to,
+                                        int first_col, int rows, int columns, bool accumulate) {
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
+  for (int r = 0; r < rows; ++r) {
+    char* const row = to + size_of(o.type) * r * o.stride.axis[1];
+    for (int col = lane; col < columns; col += 32) {
+      put_number(o, row, first_col + col, *stage.template at<float>(r, col), accumulate);
+    }
+  }
+}
+
+// Writes a warp's 16 rows of a result, each times its factor, or adds them to what is there: as
+// many columns as `values` has, to the columns from `first_col` on. `to`: the first row in memory.
 // Threads: a whole warp.
 template <Element kElement, int kRows, int kCols, int kCount>
 __device__ __forceinline__ void write_rows(const Output& o, const Stage<kRows, kCols>& stage,
                                            const float (&values)[kCount], const float (&factor)[2],
-                                           char* to, int rows, int columns) {
+                                           char* to, int first_col, int rows, int columns,
+                                           bool accumulate) {
   const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
   const int row = lane / 4, col = lane % 4 * 2;
-  if (o.type != kF32) {
+  const int own = min(max(columns - first_col, 0), 2 * kCount);
+  if (o.type != kF32 && !accumulate) {
     ptx::sync_warp();
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
@@ -87,21 +114,23 @@ __device__ __forceinline__ void write_rows(const Output& o, const Stage<kRows, k
           ptx::pack<kElement>(values[i] * factor[slot], values[i + 1] * factor[slot]);
     }
     ptx::sync_warp();
-    copy_out<Bits16>(o, stage, to, 0, rows, columns);
+    copy_out(o, stage, to + 2 * first_col * o.stride.axis[3], rows, own);
     return;
   }
+  constexpr int kPieces = 4 * kCount > kCols ? 4 * kCount / kCols : 1;  // a row has room for
+  constexpr int kPiece = kCount / kPieces;                              // kCols / 2 floats
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // a tile's row has room for half as many floats
+  for (int piece = 0; piece < kPieces; ++piece) {
     ptx::sync_warp();
 #pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) {
+    for (int i = 0; i < kPiece; ++i) {
       const int slot = Accumulator::slot(i);
       *stage.template at<float>(row + 8 * slot, col + Accumulator::col_offset(i)) =
-          values[half * kCount / 2 + i] * factor[slot];
+          values[piece * kPiece + i] * factor[slot];
     }
     ptx::sync_warp();
-    copy_out<float>(o, stage, to, half * kCols / 2, rows,
-                    min(columns - half * kCols / 2, kCols / 2));
+    const int begin = piece * 2 * kPiece;
+    add_out(o, stage, to, first_col + begin, rows, min(own - begin, 2 * kPiece), accumulate);
   }
 }
 
@@ -112,7 +141,7 @@ __device__ __forceinline__ void clear_rows(const ForwardParams& p, int batch, i6
   for (i64 row = begin; row < end; ++row) {
     for (int head = 0; head < p.heads; ++head) {
       char* const o = row_of(p.o, batch, row, head);
-      for (int col = lane; col < p.o_columns; col += 32) write_number(p.o, o, col, 0.f);
+      for (int col = lane; col < p.o_columns; col += 32) put_number(p.o, o, col, 0.f, false);
       if (p.lse != nullptr && lane == 0) {
         p.lse[batch * p.lse_stride.batch + head * p.lse_stride.head + row * p.lse_stride.row] =
             -kInfinity;

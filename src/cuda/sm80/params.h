@@ -73,6 +73,59 @@ struct ForwardParams {
   Extras extras;
 };
 
+struct BackwardParams {
+  Operand q;         // (b, sq, hq, d)
+  Operand k;         // (b, sk, hk, d)
+  Operand v;         // (b, sk, hk, dv)
+  Operand dout;      // (b, sq, hq, dv)
+  const float* lse;  // (b, hq, sq)
+  Strides lse_stride;
+  const float* delta;  // (b, hq, query_rows): DeltaParams
+  float* dq;           // (b, query_rows, hq, d): sums without the softmax scale
+  Output dk;           // (b, sk, hk, d)
+  Output dv_out;       // (b, sk, hk, dv)
+  float scale_log2;    // as the forward's
+  float scale;         // softmax scale
+  float keep_scale;    // 1 / (1 - dropout_p)
+  int sq, sk;          // a sequence, at most
+  int d, dv;           // columns of q and k, of v and dout, multiples of 8
+  int k_columns;       // of dk
+  int v_columns;       // of dv_out
+  int heads;           // hq
+  int group;           // hq / hk
+  int key_blocks;      // of a sequence, at most
+  int blocks;          // of all key heads and sequences
+  int accumulate;      // 1: dk and dv_out are added to
+  i64 query_rows;      // of a batch of q
+  Lengths lengths;
+  Extras extras;
+};
+
+// delta = sum(dout * o) - dlse, a row.
+struct DeltaParams {
+  Output o, dout;     // read here; (b, sq, hq, dv)
+  const float* dlse;  // (b, hq, sq), null: 0
+  Strides dlse_stride;
+  float* delta;  // (b, hq, query_rows)
+  int heads;
+  int columns;     // dv
+  i64 query_rows;  // of a batch
+  i64 tiles;       // of 64 rows, of all batches and heads
+};
+
+// The sums of dq, to where they belong.
+struct DqParams {
+  const float* sums;  // (b, query_rows, hq, d)
+  Output dq;
+  float scale;  // softmax scale
+  int heads;
+  int d;        // columns of a row of sums
+  int columns;  // of dq
+  int accumulate;
+  i64 query_rows;
+  i64 elements;  // of dq
+};
+
 // A copy of any 16-bit tensor that can be read as an Operand: (batch, rows, heads, columns) without
 // gaps, columns rounded up to a multiple of 8 by zeros.
 struct PackParams {

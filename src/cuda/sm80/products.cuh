@@ -57,4 +57,50 @@ __device__ __forceinline__ void multiply(const u32 (&a)[kGroups][kRows / 4],
   }
 }
 
+// c += A B^T for 16 rows of `a` and 2 kCount rows of `b`, from the row `first` on.
+// Threads: a whole warp.
+template <Element kElement, int kRowsA, int kRowsB, int kCols, int kCount>
+__device__ __forceinline__ void multiply_part(const Tile<kRowsA, kCols>& a, int row,
+                                              const Tile<kRowsB, kCols>& b, int first,
+                                              float (&c)[kCount]) {
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
+#pragma unroll
+  for (int step = 0; step < kCols / 16; ++step) {
+    u32 left[4], right[4];
+    a.a_fragment(lane, row, step, left);
+#pragma unroll
+    for (int n = 0; n < 2 * kCount; n += 16) {
+      b.b_of_transposed(lane, first + n, step, right);
+      ptx::mma<kElement>(&c[n / 2], left, right[0], right[1]);
+      ptx::mma<kElement>(&c[n / 2 + 4], left, right[2], right[3]);
+    }
+  }
+}
+
+// c += op(A) B with all columns of op(A), which is `a` or, with kTransposed, `a` transposed: rows
+// [16 group, 16 group + 16) of op(A), columns of `b` from 16 * first on. Threads: a whole warp.
+template <Element kElement, bool kTransposed, int kRowsA, int kColsA, int kRowsB, int kColsB,
+          int kCount>
+__device__ __forceinline__ void multiply_columns(const Tile<kRowsA, kColsA>& a, int group,
+                                                 const Tile<kRowsB, kColsB>& b, int first,
+                                                 float (&c)[kCount]) {
+  static_assert(kRowsB == (kTransposed ? kRowsA : kColsA));
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
+#pragma unroll
+  for (int step = 0; step < kRowsB / 16; ++step) {
+    u32 left[4], right[4];
+    if constexpr (kTransposed) {
+      a.a_of_transposed(lane, group, step, left);
+    } else {
+      a.a_fragment(lane, 16 * group, step, left);
+    }
+#pragma unroll
+    for (int n = 0; n < kCount / 8; ++n) {
+      b.b_fragment(lane, 16 * step, first + n, right);
+      ptx::mma<kElement>(&c[8 * n], left, right[0], right[1]);
+      ptx::mma<kElement>(&c[8 * n + 4], left, right[2], right[3]);
+    }
+  }
+}
+
 }  // namespace volley::cuda::v2

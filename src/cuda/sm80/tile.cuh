@@ -12,13 +12,14 @@ namespace volley::cuda::v2 {
 template <int kRows, int kCols>
 struct Tile {
   static constexpr int kVectors = kCols / 8;  // of a row
-  static_assert(kVectors >= 8);
+  static_assert(kVectors % 8 == 0 || kVectors == 4);
 
   Bits16* data;
 
   // Where vector `vector` of row `base + row` lies; `base` is a multiple of 8.
   __device__ __forceinline__ Bits16* at(int base, int row, int vector) const {
-    return data + (base + row) * kCols + (vector ^ row % 8) * 8;
+    const int permutation = kVectors == 4 ? row / 2 % 4 : row % 8;
+    return data + (base + row) * kCols + (vector ^ permutation) * 8;
   }
 
   // Starts to copy the first `rows` rows and `cols` columns at `from`; the rest becomes zeros, and
@@ -45,6 +46,13 @@ struct Tile {
   // `lane` is the thread's.
   __device__ __forceinline__ void a_fragment(int lane, int row, int step, u32 (&a)[4]) const {
     ptx::load_matrices(at(row, lane % 16, 2 * step + lane / 16), a);
+  }
+
+  // The same of this tile transposed: rows [16 group, 16 group + 16) of the operand are columns of
+  // the tile, its columns [16 step, 16 step + 16) are rows. Threads: a whole warp.
+  __device__ __forceinline__ void a_of_transposed(int lane, int group, int step,
+                                                  u32 (&a)[4]) const {
+    ptx::load_transposed(at(16 * step, lane / 16 * 8 + lane % 8, 2 * group + lane / 8 % 2), a);
   }
 
   // The B fragments of the product with this tile transposed: its rows [row, row + 16) are two

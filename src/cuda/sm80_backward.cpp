@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The backward's launches: delta of each row, the main kernel, which leaves dq as fp32 sums in the
+// workspace, and those sums to dq.
+#include <algorithm>
+
+#include "cuda/sm80/config.h"
+#include "cuda/sm80_launch.h"
+
+namespace volley::cuda::v2 {
+namespace {
+
+using core::Problem;
+using core::Role;
+using core::Tensor;
+
+Strides heads_first(const Tensor& t) { return {t.stride[0], t.stride[2], t.stride[1]}; }
+
+BackwardParams make_params(const Problem& problem, const Config& config) {
+  BackwardParams p{};
+  p.lse_stride = heads_first(problem[Role::kLse]);
+  p.dk = output_of(problem[Role::kDk]);
+  p.dv_out = output_of(problem[Role::kDv]);
+  p.extras = extras_of(problem);
+  p.scale_log2 = config.extras ? 1.f : p.extras.score_scale;
+  p.scale = static_cast<float>(problem.scale);
+  p.keep_scale = static_cast<float>(1 / (1 - problem.dropout_p));
+  p.sq = static_cast<int>(problem.max_sq);
+  p.sk = static_cast<int>(problem.max_sk);
+  p.d = rounded_up(problem.d);
+  p.dv = rounded_up(problem.dv);
+  p.k_columns = static_cast<int>(problem.d);
+  p.v_columns = static_cast<int>(problem.dv);
+  p.heads = static_cast<int>(problem.hq);
+  p.group = static_cast<int>(problem.group());
+  p.key_blocks = static_cast<int>((problem.max_sk + config.block_n - 1) / config.block_n);
+  p.blocks = static_cast<int>(problem.b * problem.hk * p.key_blocks);
+  p.accumulate = problem.accumulate_grads ? 1 : 0;
+  p.query_rows = problem[Role::kQ].shape[1];
+  p.lengths = lengths_of(problem);
+  return p;
+}
+
+DeltaParams make_delta(const Problem& problem) {
+  const Tensor& q = problem[Role::kQ];
+  DeltaParams p{};
+  p.o = output_of(problem[Role::kO]);
+  p.dout = output_of(problem[Role::kDout]);
+  p.dlse_stride = heads_first(problem[Role::kDlse]);
+  p.heads = static_cast<int>(problem.hq);
+  p.columns = static_cast<int>(problem.dv);
+  p.query_rows = q.shape[1];
+  p.tiles = q.shape[0] * problem.hq * ((q.shape[1] + kDeltaRows - 1) / kDeltaRows);
+  return p;
+}
+
+DqParams make_dq(const Problem& problem) {
+  const Tensor& q = problem[Role::kQ];
+  DqParams p{};
+  p.dq = output_of(problem[Role::kDq]);
+  p.scale = static_cast<float>(problem.scale);
+  p.heads = static_cast<int>(problem.hq);
+  p.d = rounded_up(problem.d);
+  p.columns = static_cast<int>(problem.d);
+  p.accumulate = problem.accumulate_grads ? 1 : 0;
+  p.query_rows = q.shape[1];
+  p.elements = q.shape[0] * q.shape[1] * problem.hq * problem.d;
+  return p;
+}
+
+}  // namespace
+
+BackwardLaunch make_backward(const core::Plan& plan) {
+  const Problem& problem = plan.problem;
+  const Config config = backward_config(plan.config.row);
+  BackwardLaunch launch;
+  if (problem.hq == 0 || problem.b == 0) return launch;
+  Layout layout;
+  launch.row = plan.config.row;
+  launch.element = config.element;
+  launch.params = make_params(problem, config);
+  if (!problem[Role::kQ].empty()) {
+    launch.delta = make_delta(problem);
+    launch.delta_grid = {static_cast<int>(std::min<i64>(launch.delta.tiles, 65536)), 2 * kDeltaRows,
+                         kDeltaShared};
+    const auto rows =
+        static_cast<uint64_t>(problem[Role::kQ].shape[0] * problem[Role::kQ].shape[1] * problem.hq);
+    launch.delta_offset = layout.take(4 * rows);
+    launch.dq = make_dq(problem);
+    launch.dq_grid = grid_of(launch.dq.elements);
+    launch.dq_bytes = 4 * rows * static_cast<uint64_t>(launch.params.d);
+    launch.dq_offset = layout.take(launch.dq_bytes);
+  }
+  if (!problem[Role::kK].empty()) {
+    launch.params.q = launch.operands.add(problem, Role::kQ, &layout);
+    launch.params.k = launch.operands.add(problem, Role::kK, &layout);
+    launch.params.v = launch.operands.add(problem, Role::kV, &layout);
+    launch.params.dout = launch.operands.add(problem, Role::kDout, &layout);
+    const int most = problem.max_sms > 0 ? problem.max_sms : launch.params.blocks;
+    launch.grid = {std::max(1, std::min(launch.params.blocks, most)), threads(config),
+                   backward_shared_bytes(config)};
+  }
+  launch.workspace = layout.size();
+  return launch;
+}
+
+core::Status enqueue_backward(const BackwardLaunch& launch, const core::Buffers& buffers,
+                              core::Workspace workspace, Queue& queue) {
+  char* const own = static_cast<char*>(workspace.data);
+  auto* const delta = reinterpret_cast<float*>(own + launch.delta_offset);
+  auto* const sums = reinterpret_cast<float*>(own + launch.dq_offset);
+  if (launch.delta_grid.blocks > 0) {
+    DeltaParams p = launch.delta;
+    p.o.data = buffers[Role::kO];
+    p.dout.data = buffers[Role::kDout];
+    p.dlse = buffers.as<const float>(Role::kDlse);
+    p.delta = delta;
+    VOLLEY_TRY(queue.delta(launch.element, launch.delta_grid, p));
+    VOLLEY_TRY(queue.zero(sums, launch.dq_bytes));
+  }
+  if (launch.grid.blocks > 0) {
+    core::Buffers at = buffers;
+    VOLLEY_TRY(launch.operands.pack(&at, workspace, queue));
+    BackwardParams p = launch.params;
+    p.q.data = at.as<const Bits16>(Role::kQ);
+    p.k.data = at.as<const Bits16>(Role::kK);
+    p.v.data = at.as<const Bits16>(Role::kV);
+    p.dout.data = at.as<const Bits16>(Role::kDout);
+    p.lse = at.as<const float>(Role::kLse);
+    p.delta = delta;
+    p.dq = sums;
+    p.dk.data = at[Role::kDk];
+    p.dv_out.data = at[Role::kDv];
+    set_addresses(at, &p.lengths);
+    set_addresses(at, &p.extras);
+    VOLLEY_TRY(queue.backward(launch.row, launch.grid, p));
+  }
+  if (launch.dq_grid.blocks > 0) {
+    DqParams p = launch.dq;
+    p.sums = sums;
+    p.dq.data = buffers[Role::kDq];
+    VOLLEY_TRY(queue.write_dq(launch.dq_grid, p));
+  }
+  return {};
+}
+
+}  // namespace volley::cuda::v2

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the launches of the V2 forward and backward share: from a problem's tensors to the kernels'
+// parameters, and copies of operands that the kernels cannot read where they lie. Pure, plain C++.
+#pragma once
+
+#include <vector>
+
+#include "backend.h"
+#include "cuda/sm80/config.h"
+#include "cuda/sm80/params.h"
+
+namespace volley::cuda::v2 {
+
+struct Grid {
+  int blocks;
+  int threads;
+  int shared;  // bytes
+};
+
+// Where kernels go, in order: a stream (sm80_run.cpp), or the emulator (tests).
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  virtual core::Status zero(void* data, uint64_t bytes) = 0;
+  virtual core::Status pack(const Grid& grid, const PackParams& params) = 0;
+  virtual core::Status forward(int row, const Grid& grid, const ForwardParams& params) = 0;
+  virtual core::Status delta(Element element, const Grid& grid, const DeltaParams& params) = 0;
+  virtual core::Status backward(int row, const Grid& grid, const BackwardParams& params) = 0;
+  virtual core::Status write_dq(const Grid& grid, const DqParams& params) = 0;
+};
+
+// A plan's use of its workspace.
+class Layout {
+ public:
+  uint64_t take(uint64_t bytes);  // answers an offset, aligned to 256 bytes
+  uint64_t size() const { return size_; }
+
+ private:
+  uint64_t size_ = 0;
+};
+
+// An operand that is copied into the workspace before the kernel can read it.
+struct Packing {
+  core::Role role;
+  uint64_t offset;    // in the workspace
+  PackParams params;  // all but addresses
+  Grid grid;
+};
+
+// Each operand where the kernels can read it. Addresses are of a run.
+class Operands {
+ public:
+  // The strides at which the kernel finds `role`; plans a copy where that is necessary.
+  Operand add(const core::Problem& problem, core::Role role, Layout* layout);
+  const std::vector<Packing>& packings() const { return packings_; }
+
+  // Enqueues the copies. `at` then has their addresses.
+  core::Status pack(core::Buffers* at, core::Workspace workspace, Queue& queue) const;
+
+ private:
+  std::vector<Packing> packings_;
+};
+
+Output output_of(const core::Tensor& t);
+Extras extras_of(const core::Problem& problem);
+void set_addresses(const core::Buffers& at, Extras* extras);
+Lengths lengths_of(const core::Problem& problem);
+void set_addresses(const core::Buffers& at, Lengths* lengths);
+
+// Blocks of 256 threads for so many elements; each takes several rounds where there are many.
+Grid grid_of(i64 elements);
+
+inline int rounded_up(i64 columns) { return static_cast<int>((columns + 7) / 8 * 8); }
+
+}  // namespace volley::cuda::v2
