@@ -81,13 +81,13 @@ BackwardLaunch make_backward(const core::Plan& plan) {
   launch.params = make_params(problem, config);
   if (!problem[Role::kQ].empty()) {
     launch.delta = make_delta(problem);
-    launch.delta_grid = {static_cast<int>(std::min<i64>(launch.delta.tiles, 65536)), 2 * kDeltaRows,
+    launch.delta_grid = {bounded_blocks(launch.delta.tiles, 65536, problem.max_sms), 2 * kDeltaRows,
                          kDeltaShared};
     const auto rows =
         static_cast<uint64_t>(problem[Role::kQ].shape[0] * problem[Role::kQ].shape[1] * problem.hq);
     launch.delta_offset = layout.take(4 * rows);
     launch.dq = make_dq(problem);
-    launch.dq_grid = grid_of(launch.dq.elements);
+    launch.dq_grid = grid_of(launch.dq.elements, problem.max_sms);
     launch.dq_bytes = 4 * rows * static_cast<uint64_t>(launch.params.d);
     launch.dq_offset = layout.take(launch.dq_bytes);
   }
@@ -96,8 +96,8 @@ BackwardLaunch make_backward(const core::Plan& plan) {
     launch.params.k = launch.operands.add(problem, Role::kK, &layout);
     launch.params.v = launch.operands.add(problem, Role::kV, &layout);
     launch.params.dout = launch.operands.add(problem, Role::kDout, &layout);
-    const int most = problem.max_sms > 0 ? problem.max_sms : launch.params.blocks;
-    launch.grid = {std::max(1, std::min(launch.params.blocks, most)), threads(config),
+    const int blocks = launch.params.blocks;
+    launch.grid = {std::max(1, bounded_blocks(blocks, blocks, problem.max_sms)), threads(config),
                    backward_shared_bytes(config)};
   }
   launch.workspace = layout.size();

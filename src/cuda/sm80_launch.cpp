@@ -55,9 +55,9 @@ ForwardLaunch make_forward(const core::Plan& plan) {
   launch.params.k = launch.operands.add(problem, Role::kK, &layout);
   launch.params.v = launch.operands.add(problem, Role::kV, &layout);
   launch.workspace = layout.size();
-  const int most = problem.max_sms > 0 ? problem.max_sms : launch.params.tiles;
+  const int tiles = launch.params.tiles;
   // At least one: rows that no query in use owns are cleared.
-  launch.grid = {std::max(1, std::min(launch.params.tiles, most)), threads(config),
+  launch.grid = {std::max(1, bounded_blocks(tiles, tiles, problem.max_sms)), threads(config),
                  shared_bytes(config)};
   return launch;
 }

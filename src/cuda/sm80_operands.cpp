@@ -22,8 +22,9 @@ int number_type(int32_t dtype) {
   return dtype == VOLLEY_F32 ? kF32 : dtype == VOLLEY_F16 ? kF16 : kBf16;
 }
 
-// Can the kernels read q, k or v where it lies, 16 bytes at a time? Otherwise it is copied first.
-bool is_readable(const Tensor& t) {
+// Can rows of 16-bit elements be read and written 16 bytes at a time? Operands for which that is
+// not so are copied first.
+bool has_vectors(const Tensor& t) {
   constexpr int64_t kVector = 8;  // elements
   const bool strides = std::all_of(t.stride.begin(), t.stride.begin() + 3,
                                    [](int64_t stride) { return stride % kVector == 0; });
@@ -39,17 +40,19 @@ uint64_t Layout::take(uint64_t bytes) {
   return offset;
 }
 
-Grid grid_of(i64 elements) {
+int bounded_blocks(i64 blocks, i64 most, int max_sms) {
+  return static_cast<int>(std::min(blocks, max_sms > 0 ? std::min<i64>(most, max_sms) : most));
+}
+
+Grid grid_of(i64 elements, int max_sms) {
   constexpr int kThreads = 256;
-  constexpr i64 kMostBlocks = 4096;
-  const i64 blocks = (elements + kThreads - 1) / kThreads;
-  return {static_cast<int>(std::min(blocks, kMostBlocks)), kThreads, 0};
+  return {bounded_blocks((elements + kThreads - 1) / kThreads, 4096, max_sms), kThreads, 0};
 }
 
 Operand Operands::add(const Problem& problem, Role role, Layout* layout) {
   const Tensor& t = problem[role];
   if (t.empty()) return {};
-  if (is_readable(t)) return {nullptr, {t.stride[0], t.stride[1], t.stride[2]}};
+  if (has_vectors(t)) return {nullptr, {t.stride[0], t.stride[1], t.stride[2]}};
   const i64 rows = t.shape[1], heads = t.shape[2], columns = rounded_up(t.shape[3]);
   const i64 elements = t.shape[0] * rows * heads * columns;
   Packing packing{};
@@ -60,7 +63,7 @@ Operand Operands::add(const Problem& problem, Role role, Layout* layout) {
   packing.params.columns = static_cast<int>(t.shape[3]);
   packing.params.rows = rows;
   packing.params.vectors = elements / 8;
-  packing.grid = grid_of(packing.params.vectors);
+  packing.grid = grid_of(packing.params.vectors, problem.max_sms);
   packings_.push_back(packing);
   return {nullptr, {rows * heads * columns, heads * columns, columns}};
 }
@@ -80,11 +83,7 @@ Output output_of(const Tensor& o) {
   Output out{};
   out.stride = strides_of(o);
   out.type = number_type(o.dtype);
-  const i64 vector = 16 / (o.dtype == VOLLEY_F32 ? 4 : 2);
-  const bool strides = std::all_of(o.stride.begin(), o.stride.begin() + 3,
-                                   [&](i64 stride) { return stride % vector == 0; });
-  const bool contiguous = o.shape[3] == 1 || o.stride[3] == 1;
-  out.vector = strides && contiguous && o.shape[3] % 8 == 0 && o.alignment >= 16 ? 1 : 0;
+  out.vector = o.dtype != VOLLEY_F32 && has_vectors(o) ? 1 : 0;
   return out;
 }
 

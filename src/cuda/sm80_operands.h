@@ -68,8 +68,11 @@ void set_addresses(const core::Buffers& at, Extras* extras);
 Lengths lengths_of(const core::Problem& problem);
 void set_addresses(const core::Buffers& at, Lengths* lengths);
 
+// Blocks for kernels that go round until all is done, at most `most`; max_sms 0: no bound.
+int bounded_blocks(i64 blocks, i64 most, int max_sms);
+
 // Blocks of 256 threads for so many elements; each takes several rounds where there are many.
-Grid grid_of(i64 elements);
+Grid grid_of(i64 elements, int max_sms);
 
 inline int rounded_up(i64 columns) { return static_cast<int>((columns + 7) / 8 * 8); }
 

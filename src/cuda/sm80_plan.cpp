@@ -80,9 +80,11 @@ Status check_size(const Problem& problem, Role tiled, int block) {
   return {};
 }
 
-void describe(const v2::Config& config, const v2::Operands& operands, Plan* plan) {
+// Launch is one of sm80_launch.h; `smem` is of its main kernel.
+template <class Launch>
+void describe(const v2::Config& config, int smem, const Launch& launch, Plan* plan) {
   std::string packed;
-  for (const v2::Packing& packing : operands.packings()) {
+  for (const v2::Packing& packing : launch.operands.packings()) {
     packed +=
         fmt::format("{}{}", packed.empty() ? ", copies " : " ", core::info(packing.role).name);
   }
@@ -93,7 +95,10 @@ void describe(const v2::Config& config, const v2::Operands& operands, Plan* plan
   out.block_m = config.block_m;
   out.block_n = config.block_n;
   out.stages = 1;
+  out.smem = smem;
+  out.grid = launch.grid.blocks;
   out.threads = threads(config);
+  plan->workspace = launch.workspace;
 }
 
 Status no_config_fits(const Plan& plan) {
@@ -109,11 +114,7 @@ Status plan_forward(Element element, int d, Plan* plan) {
   const v2::Config config = v2::forward_config(row);
   VOLLEY_TRY(check_size(plan->problem, Role::kQ, config.block_m));
   plan->config.row = row;
-  const v2::ForwardLaunch launch = v2::make_forward(*plan);
-  describe(config, launch.operands, plan);
-  plan->config.smem = shared_bytes(config);
-  plan->config.grid = launch.grid.blocks;
-  plan->workspace = launch.workspace;
+  describe(config, shared_bytes(config), v2::make_forward(*plan), plan);
   return {};
 }
 
@@ -136,11 +137,7 @@ Status plan_backward(Element element, int d, Plan* plan) {
   const v2::Config config = v2::backward_config(row);
   VOLLEY_TRY(check_size(plan->problem, Role::kK, config.block_n));
   plan->config.row = row;
-  const v2::BackwardLaunch launch = v2::make_backward(*plan);
-  describe(config, launch.operands, plan);
-  plan->config.smem = backward_shared_bytes(config);
-  plan->config.grid = launch.grid.blocks;
-  plan->workspace = launch.workspace;
+  describe(config, backward_shared_bytes(config), v2::make_backward(*plan), plan);
   return {};
 }
 

@@ -9,6 +9,7 @@
 
 #include "backend.h"
 #include "cuda/sm80/config.h"
+#include "cuda/sm80_launch.h"
 #include "offers.h"
 #include "problem_builder.h"
 
@@ -87,6 +88,11 @@ TEST(Sm80Plan, GradientsThatAreNotWrittenYetAreReasons) {
   EXPECT_EQ(core::check_offer(plan.problem, VOLLEY_BACKEND_SM80).reason,
             VOLLEY_REASON_DETERMINISTIC);
   builder.options.deterministic = 0;
+  builder.options.batch_invariant = 1;
+  ASSERT_TRUE(builder.make(&plan.problem).ok());
+  EXPECT_EQ(core::check_offer(plan.problem, VOLLEY_BACKEND_SM80).reason,
+            VOLLEY_REASON_BATCH_INVARIANT);
+  builder.options.batch_invariant = 0;
   builder.set(Role::kSink, core::contiguous(VOLLEY_F32, {4}));
   builder.set(Role::kDsink, core::contiguous(VOLLEY_F32, {4}));
   EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_SINK);
@@ -140,6 +146,19 @@ TEST(Sm80Plan, MaxSmsBoundsTheGrid) {
   builder.options.max_sms = 3;
   ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
   EXPECT_EQ(plan.config.grid, 3);
+}
+
+TEST(Sm80Plan, MaxSmsBoundsTheSmallKernelsToo) {
+  ProblemBuilder builder = plain(64, 60);  // v and dout are copied
+  builder.options.max_sms = 3;
+  Plan plan;
+  ASSERT_TRUE(plan_on(builder.backward(), "h200", &plan).ok());
+  const BackwardLaunch launch = make_backward(plan);
+  EXPECT_EQ(launch.grid.blocks, 3);
+  EXPECT_EQ(launch.delta_grid.blocks, 3);
+  EXPECT_EQ(launch.dq_grid.blocks, 3);
+  ASSERT_EQ(launch.operands.packings().size(), 2u);
+  for (const Packing& packing : launch.operands.packings()) EXPECT_EQ(packing.grid.blocks, 3);
 }
 
 TEST(Sm80Plan, RunsOnlyByName) {

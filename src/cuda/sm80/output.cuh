@@ -47,7 +47,7 @@ struct Stage {
   Tile<kRows, kCols> tile;
   int row;  // the first
 
-  // Places of kType elements, kPerVector a vector.
+  // The place of an element of type Type.
   template <class Type>
   __device__ __forceinline__ Type* at(int r, int col) const {
     constexpr int kPerVector = 16 / sizeof(Type);

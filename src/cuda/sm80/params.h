@@ -26,7 +26,7 @@ struct Output {
   void* data;
   Strides4 stride;  // (batch, row, head, col)
   int type;         // a NumberType
-  int vector;       // 1: rows can be written 16 bytes at a time
+  int vector;       // 1: 16-bit, and rows can be written 16 bytes at a time
 };
 
 // What may change a score, or a weight. Pointers are null where the call has none.
