@@ -77,6 +77,20 @@ class Cost(unittest.TestCase):
             self.assertGreater(entry["bytes"], 64 << 20)
             self.assertGreater(entry["seconds"], 0.01)
 
+    def test_over_the_budget_is_measured_again_alone(self):
+        instances, budget = next(iter(compile_cost.BUDGETS.items()))
+        with tempfile.TemporaryDirectory() as folder:
+            log, output = Path(folder, "log"), Path(folder, "result.o")
+            output.write_text("the build's")
+            write = "import sys; open(sys.argv[2], 'w'); exit(int(sys.argv[3]))"
+            for status, verdict in ((0, 0), (1, 1)):  # one that fails now keeps what it took
+                entries = self.entries()
+                entries[0].update(seconds=budget + 1, folder=folder, command=[
+                    sys.executable, "-c", write, "-o", str(output), str(status)])
+                log.write_text("".join(map(lambda e: compile_cost.json.dumps(e) + "\n", entries)))
+                self.assertEqual(compile_cost.check(log), verdict)
+            self.assertEqual(output.read_text(), "the build's")
+
 
 if __name__ == "__main__":
     unittest.main()
