@@ -147,8 +147,8 @@ Verdict same_outputs(Instance& a, Instance& b, int64_t shift, int32_t backend) {
     // Splitting the keys may depend on the batch; what is promised without it is tested.
     instance->options.num_splits = 1;
     if (instance->c.op == VOLLEY_OP_BACKWARD) {
-      const Answer forward = fill_forward(*instance);
-      if (!forward.ok()) return {Result::kFailed, "the forward failed: " + forward.message};
+      const Verdict forward = fill_forward(*instance);
+      if (!forward.ok()) return forward;
     }
     Verdict verdict = judge_answer(*instance, backend, run(*instance, backend));
     if (verdict.result != Result::kPassed) return verdict;

@@ -238,7 +238,7 @@ Verdict check_forward(Instance& instance, int32_t backend) {
   return compare_forward(instance, oracle_of(instance));
 }
 
-Answer fill_forward(Instance& instance) {
+Verdict fill_forward(Instance& instance, int32_t backend) {
   Case c = instance.c;
   c.op = VOLLEY_OP_FORWARD;
   c.lse = true;
@@ -247,14 +247,15 @@ Answer fill_forward(Instance& instance) {
   for (const core::RoleInfo& role : core::kRoles) {
     if (forward[role.role].present()) forward[role.role] = instance[role.role];
   }
-  Answer answer = run(forward, VOLLEY_BACKEND_REFERENCE);
-  if (answer.ok()) poison_unused_rows(instance);
-  return answer;
+  Verdict verdict = judge_answer(forward, backend, run(forward, backend));
+  if (verdict.result == Result::kPassed) poison_unused_rows(instance);
+  if (!verdict.ok()) verdict.sentence = "the forward failed: " + verdict.sentence;
+  return verdict;
 }
 
-Verdict check_backward(Instance& instance, int32_t backend) {
-  const Answer forward = fill_forward(instance);
-  if (!forward.ok()) return failed("the forward failed: " + forward.message + forward.broken);
+Verdict check_backward(Instance& instance, int32_t backend, int32_t forward) {
+  const Verdict filled = fill_forward(instance, forward);
+  if (filled.result != Result::kPassed) return filled;
   const Verdict verdict = judge_answer(instance, backend, run(instance, backend));
   if (verdict.result != Result::kPassed) return verdict;
   Instance exact = instance;  // shares the inputs

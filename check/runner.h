@@ -55,11 +55,12 @@ Verdict check_forward(Instance& instance, int32_t backend);
 // Compares outputs that are there already.
 Verdict compare_forward(const Instance& instance, const Oracle& oracle);
 
-// Fills o and lse of a backward's instance by the reference's forward, rounded; their unused rows
-// stay poisoned.
-Answer fill_forward(Instance& instance);
+// Fills o and lse of a backward's instance by the forward of a backend, the reference's rounded;
+// their unused rows stay poisoned.
+Verdict fill_forward(Instance& instance, int32_t backend = VOLLEY_BACKEND_REFERENCE);
 
-// The backward's twin of check_forward, with o and lse of fill_forward().
-Verdict check_backward(Instance& instance, int32_t backend);
+// The backward's twin of check_forward, with o and lse of fill_forward() by `forward`.
+Verdict check_backward(Instance& instance, int32_t backend,
+                       int32_t forward = VOLLEY_BACKEND_REFERENCE);
 
 }  // namespace volley::check

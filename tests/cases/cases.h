@@ -42,8 +42,8 @@ class Cases : public testing::TestWithParam<int32_t> {
 
   // The same for a backward, with o and lse of the reference's forward.
   bool gradients_offered(Instance& instance) {
-    const Answer forward = fill_forward(instance);
-    EXPECT_TRUE(forward.ok()) << describe(instance.c) << ": " << forward.message << forward.broken;
+    const Verdict forward = fill_forward(instance);
+    EXPECT_TRUE(forward.ok()) << describe(instance.c) << ": " << forward.sentence;
     return offered(instance);
   }
 

@@ -31,7 +31,8 @@ TEST_P(Nvrtc, CompilesTheRow) {
   nvrtcProgram program = nullptr;
   ASSERT_EQ(nvrtcCreateProgram(&program, source.c_str(), "row.cu", 0, nullptr, nullptr),
             NVRTC_SUCCESS);
-  const char* options[] = {"-std=c++20", "-arch=compute_90a", "-default-device", "-I" VOLLEY_SOURCE_DIR};
+  const char* options[] = {"-std=c++20", "-arch=compute_90a", "-default-device",
+                           "-I" VOLLEY_SOURCE_DIR};
   const nvrtcResult result = nvrtcCompileProgram(program, std::size(options), options);
   size_t size = 0;
   nvrtcGetProgramLogSize(program, &size);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "../cases/cases.h"
+#include "../cases/mixed_backends.h"
 #include "sm80_backend.h"
 #include "suites.h"
 
@@ -60,6 +61,12 @@ TEST_P(EmulatedProblems, HaveTheReferencesGradients) {
   const auto first = static_cast<uint64_t>(GetParam()) * kPart;
   const Report report = run_suite("gradient random", kPart, first + 1);
   EXPECT_GT(report.passed, kPart / 3) << report.refused << " were refused";  // fp32 dout, dbias
+}
+
+TEST(EmulatedSm80, TheBackwardTakesAnyForwardsResults) {
+  for (const int32_t forward : {VOLLEY_BACKEND_CPU, kBackend}) {
+    expect_right_gradients_after(forward, kBackend, 15);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Random, EmulatedProblems, testing::Range(0, 12));

@@ -74,8 +74,8 @@ TEST(Naive, GradientsAgreeWithTheReference) {
   scope.max_pairs = 1000;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Instance instance = build(random_case(scope, seed));
-    const Answer forward = fill_forward(instance);
-    ASSERT_TRUE(forward.ok()) << describe(instance.c) << ": " << forward.message << forward.broken;
+    const Verdict forward = fill_forward(instance);
+    ASSERT_TRUE(forward.ok()) << describe(instance.c) << ": " << forward.sentence;
     const Answer answer = run(instance, VOLLEY_BACKEND_REFERENCE);
     ASSERT_TRUE(answer.ok()) << describe(instance.c) << ": " << answer.message << answer.broken;
     const NaiveGradients naive = naive_backward(instance);
