@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "call.h"
+#include "cli11.h"
 #include "compare.h"
 #include "flags.h"
 #include "measure.h"

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "call.h"
+#include "cli11.h"
 #include "print.h"
 #include "problem_flags.h"
 #include "progress.h"

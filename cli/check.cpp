@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli11.h"
 #include "flags.h"
 #include "print.h"
 #include "progress.h"

@@ -4,6 +4,7 @@
 // so that C and Python users get the same page.
 #include <memory>
 
+#include "cli11.h"
 #include "flags.h"
 #include "print.h"
 

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <map>
 
+#include "cli11.h"
+
 namespace volley::cli {
 namespace {
 

@@ -4,7 +4,6 @@
 // was not given leaves its field alone.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,6 +11,10 @@
 
 #include "error.h"
 #include "volley/volley.h"
+
+namespace CLI {
+class App;  // of CLI11, which takes long to compile: sources that add flags include cli11.h
+}
 
 namespace volley::cli {
 
@@ -23,11 +26,6 @@ void add_plan(CLI::App& app, Action* action);
 void add_doctor(CLI::App& app, Action* action);
 void add_check(CLI::App& app, Action* action);
 void add_bench(CLI::App& app, Action* action);
-
-// A check whose conditions the help page need not repeat: the text beside the flag says them.
-inline CLI::Validator unsaid(CLI::Validator validator) { return validator.description(""); }
-
-CLI::Validator not_negative();
 
 // Mask, scale and softcap.
 struct ScoreFlags {

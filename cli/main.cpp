@@ -7,6 +7,7 @@
 #include <csignal>
 #include <new>
 
+#include "cli11.h"
 #include "flags.h"
 #include "print.h"
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "call.h"
+#include "cli11.h"
 #include "print.h"
 #include "problem_flags.h"
 

@@ -3,6 +3,8 @@
 // See problem_flags.h.
 #include "problem_flags.h"
 
+#include "cli11.h"
+
 namespace volley::cli {
 namespace {
 

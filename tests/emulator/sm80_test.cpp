@@ -64,7 +64,7 @@ TEST_P(EmulatedProblems, HaveTheReferencesGradients) {
 }
 
 TEST(EmulatedSm80, TheBackwardTakesAnyForwardsResults) {
-  for (const int32_t forward : {VOLLEY_BACKEND_CPU, kBackend}) {
+  for (const int32_t forward : {int32_t{VOLLEY_BACKEND_CPU}, kBackend}) {
     expect_right_gradients_after(forward, kBackend, 15);
   }
 }
