@@ -50,7 +50,7 @@ TEST_P(Cases, Fp8ErrorDoesNotGrowWithLength) {
     c.set_heads(8, 1);
     Instance instance = build(c);
     if (!offered(instance)) return;
-    const Oracle oracle = oracle_of(instance);
+    const Oracle oracle = exact_of(instance);
     double error = 0;
     double norm = 0;
     for (int64_t i = 0; i < oracle.o.size(); ++i) {
