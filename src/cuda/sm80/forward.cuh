@@ -10,38 +10,9 @@
 #include "cuda/sm80/extras.cuh"
 #include "cuda/sm80/output.cuh"
 #include "cuda/sm80/products.cuh"
+#include "cuda/sm80/query_tile.cuh"
 
 namespace volley::cuda::v2 {
-
-// A query tile, and what it sees. It lies in shared memory: registers are scarce.
-struct Work {
-  int batch, head;  // sequence, query head
-  int first_row;
-  Sequence rows;
-  Band band;
-  int first_block, end_block;  // of keys; equal: it sees none
-};
-
-// Tile `number`; it may lie past the end of its sequence. The later tiles of a head, which see more
-// keys under a causal mask, come first.
-template <Config C>
-__device__ __forceinline__ Work find_work(const ForwardParams& p, int number) {
-  Work work;
-  const int batch_head = number / p.q_tiles;
-  const int tile = p.q_tiles - 1 - (number - batch_head * p.q_tiles);
-  work.batch = batch_head / p.heads;
-  work.head = batch_head - work.batch * p.heads;
-  work.rows = read_sequence(p, work.batch);
-  work.first_row = tile * C.block_m;
-  const int shift = p.lengths.relative != 0 ? work.rows.sk - work.rows.sq : 0;
-  work.band = {p.lengths.low + shift, p.lengths.high + shift, work.rows.sk};
-  const int last_row = min(work.first_row + C.block_m, work.rows.sq) - 1;
-  const int begin = first_key<MaskKind::kGeneral>(work.band, work.first_row);
-  const int end = end_key<MaskKind::kGeneral>(work.band, last_row);
-  work.first_block = end > begin ? begin / C.block_n : 0;
-  work.end_block = end > begin ? (end + C.block_n - 1) / C.block_n : 0;
-  return work;
-}
 
 // One query tile on its way through the keys.
 template <Config C>
@@ -141,7 +112,7 @@ class Forward {
       cap_scores(p_.extras, s);
       finish_scores(p_.extras, at, s);
     }
-    hide_keys(at, block, s);
+    hide_keys<C>(work_, at, block, s);
     // A lazy maximum (as sm90's) would save few instructions here, and round the weight of a key
     // that outweighs all others, which is 1 so.
     constexpr float kGrowth = 0;
@@ -154,23 +125,6 @@ class Forward {
       if (p_.extras.dropout_seed != nullptr) drop(p_.extras, subkey_, at, s);
     }
     convert_p<C.element>(s, weights);
-  }
-
-  // Only blocks at an edge of the band have keys to hide.
-  __device__ __forceinline__ void hide_keys(const Place& at, int block, float (&s)[kScores]) const {
-    const int begin = block * C.block_n, end = begin + C.block_n;
-    const int last_row = work_.first_row + C.block_m - 1;
-    if (first_key<MaskKind::kGeneral>(work_.band, last_row) <= begin &&
-        end_key<MaskKind::kGeneral>(work_.band, work_.first_row) >= end) {
-      return;
-    }
-    int first[2], after[2];
-#pragma unroll
-    for (int slot = 0; slot < 2; ++slot) {
-      first[slot] = first_key<MaskKind::kGeneral>(work_.band, at.row + 8 * slot) - at.key;
-      after[slot] = end_key<MaskKind::kGeneral>(work_.band, at.row + 8 * slot) - at.key;
-    }
-    hide<MaskKind::kGeneral>(s, first, after);
   }
 
   __device__ __forceinline__ void end_group(int g) const {

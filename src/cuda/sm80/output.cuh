@@ -151,21 +151,27 @@ __device__ __forceinline__ void clear_rows(const ForwardParams& p, int batch, i6
 }
 
 // Rows past a sequence's used length, and past the last sequence of packed tensors, dealt out to
-// `workers` warps. Threads: a whole warp.
-__device__ __forceinline__ void clear_unused_rows(const ForwardParams& p, i64 worker, i64 workers) {
+// `workers` warps: clear(batch, begin, end) for rows `begin` to `end` - 1. Threads: a whole warp.
+template <class Params, class Clear>
+__device__ __forceinline__ void for_unused_rows(const Params& p, i64 worker, i64 workers,
+                                                const Clear& clear) {
   const Lengths& l = p.lengths;
   const bool packed = l.cu_q != nullptr;
   if (l.used_q != nullptr) {
     for (i64 n = worker; n < l.batch; n += workers) {
       const Sequence s = read_sequence(p, static_cast<int>(n));
-      clear_rows(p, packed ? 0 : static_cast<int>(n), i64{s.q_base} + s.sq,
-                 i64{s.q_base} + s.q_rows);
+      clear(packed ? 0 : static_cast<int>(n), i64{s.q_base} + s.sq, i64{s.q_base} + s.q_rows);
     }
   }
   if (packed) {
     const i64 owned = max(l.cu_q[l.batch], 0);
-    for (i64 row = owned + worker; row < l.total_q; row += workers) clear_rows(p, 0, row, row + 1);
+    for (i64 row = owned + worker; row < l.total_q; row += workers) clear(0, row, row + 1);
   }
+}
+
+__device__ __forceinline__ void clear_unused_rows(const ForwardParams& p, i64 worker, i64 workers) {
+  for_unused_rows(p, worker, workers,
+                  [&](int batch, i64 begin, i64 end) { clear_rows(p, batch, begin, end); });
 }
 
 }  // namespace volley::cuda::v2
