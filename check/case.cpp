@@ -327,6 +327,8 @@ Instance build(const Case& c) {
   options.dropout_p = c.dropout_p;
   options.causal = c.causal ? 1 : 0;
   options.accumulate_grads = c.accumulate ? 1 : 0;
+  options.deterministic = c.deterministic ? 1 : 0;
+  options.batch_invariant = c.batch_invariant ? 1 : 0;
   options.mask_alignment = c.alignment;
   options.mask_offset = c.offset;
   options.window_left = c.left;

@@ -76,6 +76,8 @@ struct Case {
   int32_t scale_block = 128;
   bool lse = true;
   bool lse_gradient = false;
+  bool deterministic = false;
+  bool batch_invariant = false;
   bool accumulate = false;         // the backward adds to what the gradients hold: start_values()
   bool optional_gradients = true;  // dbias and dsink, where there is a bias or a sink
   int32_t grad_dtype = 0;          // of dq, dk, dv and dbias; 0: the inputs'

@@ -129,6 +129,8 @@ void draw_gradients(Draw& draw, Case& c) {
   c.accumulate = draw.feature(core::kAccumulate, 0.25);
   c.optional_gradients = !draw.random.chance(0.2);
   if (c.dtype != VOLLEY_F32 && draw.feature(core::kF32Output, 0.2)) c.grad_dtype = VOLLEY_F32;
+  c.deterministic = draw.feature(core::kDeterministic, 0.3);
+  c.batch_invariant = draw.feature(core::kBatchInvariant, 0.2);
 }
 
 const char* alignment_name(int32_t alignment) {
@@ -215,6 +217,8 @@ std::string describe(const Case& c) {
   add(!c.lse, "no lse");
   add(c.lse_gradient, "dlse");
   add(c.accumulate, "accumulate");
+  add(c.deterministic, "deterministic");
+  add(c.batch_invariant, "batch_invariant");
   add(!c.optional_gradients, "no dbias, no dsink");
   add(c.grad_dtype != 0, fmt::format("gradients={}", volley_dtype_name(c.grad_dtype)));
   add(c.out_dtype != 0, fmt::format("o={}", volley_dtype_name(c.out_dtype)));

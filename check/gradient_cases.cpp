@@ -26,12 +26,16 @@ class List {
     return cases_.back();
   }
 
-  // Every third case has a gradient of LSE as well.
+  // Every third case has a gradient of LSE as well, every second must be deterministic, of which
+  // fp16 has the others: but for those with a bias of all queries, which the option may exclude.
   std::vector<Case> take() {
     for (size_t i = 0; i < cases_.size(); ++i) {
       cases_[i].op = VOLLEY_OP_BACKWARD;
       cases_[i].lse = true;
       cases_[i].lse_gradient = cases_[i].lse_gradient || i % 3 == 0;
+      const bool second = i % 2 == (dtype_ == VOLLEY_F16 ? 1 : 0);
+      const bool offered = cases_[i].bias.empty() || cases_[i].bias.find('q') != std::string::npos;
+      cases_[i].deterministic = cases_[i].deterministic || (second && offered);
     }
     return std::move(cases_);
   }
@@ -59,11 +63,28 @@ void add_options(List& list, int32_t dtype) {
   no_dsink.optional_gradients = false;
 }
 
-void add_scores(List& list) {
+void add_scores(List& list, int32_t dtype) {
   for (const char* axes : {"bhqk", "hqk", "bqk", "qk", "hk", "bk", "k", "q", "h"}) {
     list.add(fmt::format("bias of {}", axes)).bias = axes;
     list.add(fmt::format("mask of {}", axes)).mask = axes;
   }
+  for (const char* axes : {"bhq", "bhk", "hq", "bq", "bh", "b"}) {
+    list.add(fmt::format("bias of {}", axes)).bias = axes;
+  }
+  Case& own = list.add("an own dbias for each pair, deterministic");
+  own.bias = "bhqk";
+  own.bias_dtype = dtype == VOLLEY_F32 ? VOLLEY_BF16 : dtype;
+  own.deterministic = own.batch_invariant = true;
+  Case& used = list.add("an own dbias for each pair, used lengths");
+  used.bias = "bhqk";
+  used.used_q = {100, 0};
+  used.used_k = {150, 40};
+  used.left = 20;
+  Case& packed = list.add("an own dbias for each pair, packed, accumulate");
+  packed.bias = "bhqk";
+  packed.cu_q = {0, 30, 139};
+  packed.cu_k = {0, 130, 150};
+  packed.accumulate = true;
   Case& accumulated = list.add("accumulate into dbias and dsink");
   accumulated.bias = "hk";
   accumulated.sink = accumulated.accumulate = true;
@@ -113,7 +134,7 @@ void add_long(List& list) {
 std::vector<Case> gradient_cases(int32_t dtype) {
   List list(dtype);
   add_options(list, dtype);
-  add_scores(list);
+  add_scores(list, dtype);
   add_pages(list);
   add_long(list);
   return list.take();

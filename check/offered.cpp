@@ -45,8 +45,11 @@ bool sm80_must_offer(const Instance& instance) {
 
 bool sm80_must_offer_gradients(const Instance& instance) {
   const bool same = instance[Role::kDout].dtype() == instance.c.dtype;
-  return sm80_must_offer(instance) && same && !instance[Role::kDbias].present() &&
-         !instance[Role::kDsink].present();
+  // Sums of dbias over queries have no fixed order.
+  const bool fixed = instance.c.deterministic || instance.c.batch_invariant;
+  const bool summed =
+      instance[Role::kDbias].present() && instance.c.bias.find('q') == std::string::npos;
+  return sm80_must_offer(instance) && same && !(fixed && summed);
 }
 
 }  // namespace
@@ -87,6 +90,8 @@ bool reason_fits(const Instance& instance, int32_t reason) {
     case VOLLEY_REASON_MASK: return !c.mask.empty();
     case VOLLEY_REASON_DROPOUT: return c.dropout_p > 0;
     case VOLLEY_REASON_DESCALE: return c.descale;
+    case VOLLEY_REASON_DETERMINISTIC: return c.deterministic;
+    case VOLLEY_REASON_BATCH_INVARIANT: return c.batch_invariant;
     case VOLLEY_REASON_OUTPUT_DTYPE: return c.out_dtype != 0;
     default: return false;
   }

@@ -21,7 +21,8 @@ MAX_LINE = 100
 # Folder or file -> what it may include. The longest matching prefix names the area of a file.
 KERNEL_SHARED = ["src/cuda/types.h", "src/cuda/config.h", "src/cuda/config_table.h",
                  "src/cuda/experiments.inc.h", "src/cuda/params.h", "src/cuda/kernels.h",
-                 "src/cuda/sm80/config.h", "src/cuda/sm80/params.h", "src/cuda/sm80/kernels.h"]
+                 "src/cuda/sm80/config.h", "src/cuda/sm80/params.h", "src/cuda/sm80/kernels.h",
+                 "src/cuda/sm80/query_gradients.h"]
 ARROWS = {
     "include/volley": ["include/volley"],
     # The core: the whole story without CUDA. config.h is the table of kernels, plain C++.

@@ -25,6 +25,7 @@ KINDS = {
     "Hopper forward": ("fwd_entry", ("HGMMA", "UTMALDG"), ("LDL", "STL")),
     "V2 forward": ("v2_forward", ("HMMA", "LDGSTS", "LDSM"), ()),
     "V2 backward": ("v2_backward", ("HMMA", "LDGSTS", "LDSM"), ()),
+    "V2 dq by queries": ("v2_query_gradients", ("HMMA", "LDGSTS", "LDSM"), ()),
 }
 
 

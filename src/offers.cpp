@@ -65,9 +65,7 @@ constexpr Offer kOffers[] = {
      kAll & ~(kPaged | kDescale | kSplits | kPrecision | kF64Output | kAccumulate | kLseGradient),
      256},
     {VOLLEY_BACKEND_SM80, VOLLEY_OP_BACKWARD, kHalves,
-     kAll & ~(kPaged | kDescale | kSplits | kPrecision | kF64Output | kDeterministic |
-              kBatchInvariant),  // dq's sums have no fixed order
-     256},
+     kAll & ~(kPaged | kDescale | kSplits | kPrecision | kF64Output), 256},
     {VOLLEY_BACKEND_SM90, VOLLEY_OP_FORWARD, kHalves,
      kCausal | kWindow | kSoftcap | kSink | kVarlen | kUsedLengths | kDeterministic |
          kBatchInvariant | kFastAccuracy | kF32Output | kDifferentDv,

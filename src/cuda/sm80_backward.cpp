@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The backward's launches: delta of each row, the main kernel, which leaves dq as fp32 sums in the
-// workspace, and those sums to dq.
+// workspace, and those sums to dq. Or dq, and dbias, by a kernel of their own, and dsink
+// (sm80_query_gradients.cpp).
 #include <algorithm>
 
 #include "cuda/sm80/config.h"
@@ -13,8 +14,6 @@ namespace {
 using core::Problem;
 using core::Role;
 using core::Tensor;
-
-Strides heads_first(const Tensor& t) { return {t.stride[0], t.stride[2], t.stride[1]}; }
 
 BackwardParams make_params(const Problem& problem, const Config& config) {
   BackwardParams p{};
@@ -74,8 +73,11 @@ BackwardLaunch make_backward(const core::Plan& plan) {
   const Problem& problem = plan.problem;
   const Config config = backward_config(plan.config.row);
   BackwardLaunch launch;
-  if (problem.hq == 0 || problem.b == 0) return launch;
   Layout layout;
+  launch.dbias = make_dbias(problem, &layout);
+  launch.dsink = make_dsink(problem);
+  launch.workspace = layout.size();
+  if (problem.hq == 0) return launch;
   launch.row = plan.config.row;
   launch.element = config.element;
   launch.params = make_params(problem, config);
@@ -86,10 +88,12 @@ BackwardLaunch make_backward(const core::Plan& plan) {
     const auto rows =
         static_cast<uint64_t>(problem[Role::kQ].shape[0] * problem[Role::kQ].shape[1] * problem.hq);
     launch.delta_offset = layout.take(4 * rows);
-    launch.dq = make_dq(problem);
-    launch.dq_grid = grid_of(launch.dq.elements, problem.max_sms);
-    launch.dq_bytes = 4 * rows * static_cast<uint64_t>(launch.params.d);
-    launch.dq_offset = layout.take(launch.dq_bytes);
+    if (!takes_query_tiles(problem)) {
+      launch.dq = make_dq(problem);
+      launch.dq_grid = grid_of(launch.dq.elements, problem.max_sms);
+      launch.dq_bytes = 4 * rows * static_cast<uint64_t>(launch.params.d);
+      launch.dq_offset = layout.take(launch.dq_bytes);
+    }
   }
   if (!problem[Role::kK].empty()) {
     launch.params.q = launch.operands.add(problem, Role::kQ, &layout);
@@ -100,6 +104,9 @@ BackwardLaunch make_backward(const core::Plan& plan) {
     launch.grid = {std::max(1, bounded_blocks(blocks, blocks, problem.max_sms)), threads(config),
                    backward_shared_bytes(config)};
   }
+  if (takes_query_tiles(problem)) {
+    launch.queries = make_query_gradients(problem, config, launch.params, launch.dbias);
+  }
   launch.workspace = layout.size();
   return launch;
 }
@@ -109,6 +116,8 @@ core::Status enqueue_backward(const BackwardLaunch& launch, const core::Buffers&
   char* const own = static_cast<char*>(workspace.data);
   auto* const delta = reinterpret_cast<float*>(own + launch.delta_offset);
   auto* const sums = reinterpret_cast<float*>(own + launch.dq_offset);
+  core::Buffers at = buffers;
+  VOLLEY_TRY(enqueue_dbias_start(launch.dbias, at, workspace, queue));
   if (launch.delta_grid.blocks > 0) {
     DeltaParams p = launch.delta;
     p.o.data = buffers[Role::kO];
@@ -116,10 +125,9 @@ core::Status enqueue_backward(const BackwardLaunch& launch, const core::Buffers&
     p.dlse = buffers.as<const float>(Role::kDlse);
     p.delta = delta;
     VOLLEY_TRY(queue.delta(launch.element, launch.delta_grid, p));
-    VOLLEY_TRY(queue.zero(sums, launch.dq_bytes));
   }
+  if (launch.dq_bytes > 0) VOLLEY_TRY(queue.zero(sums, launch.dq_bytes));
   if (launch.grid.blocks > 0) {
-    core::Buffers at = buffers;
     VOLLEY_TRY(launch.operands.pack(&at, workspace, queue));
     BackwardParams p = launch.params;
     p.q.data = at.as<const Bits16>(Role::kQ);
@@ -128,7 +136,7 @@ core::Status enqueue_backward(const BackwardLaunch& launch, const core::Buffers&
     p.dout.data = at.as<const Bits16>(Role::kDout);
     p.lse = at.as<const float>(Role::kLse);
     p.delta = delta;
-    p.dq = sums;
+    p.dq = launch.dq_bytes > 0 ? sums : nullptr;
     p.dk.data = at[Role::kDk];
     p.dv_out.data = at[Role::kDv];
     set_addresses(at, &p.lengths);
@@ -141,7 +149,8 @@ core::Status enqueue_backward(const BackwardLaunch& launch, const core::Buffers&
     p.dq.data = buffers[Role::kDq];
     VOLLEY_TRY(queue.write_dq(launch.dq_grid, p));
   }
-  return {};
+  VOLLEY_TRY(enqueue_query_gradients(launch.queries, launch.dbias, at, delta, workspace, queue));
+  return enqueue_dsink(launch.dsink, at, delta, queue);
 }
 
 }  // namespace volley::cuda::v2

@@ -10,19 +10,11 @@ namespace {
 
 using core::Problem;
 using core::Role;
-using core::Tensor;
-
-int sink_type(const Problem& problem) {
-  if (!problem.has(Role::kSink)) return kNoSink;
-  const int32_t dtype = problem[Role::kSink].dtype;
-  return dtype == VOLLEY_F32 ? kSinkF32 : dtype == VOLLEY_F16 ? kSinkF16 : kSinkBf16;
-}
 
 ForwardParams make_params(const Problem& problem, const Config& config) {
   ForwardParams p{};
   p.o = output_of(problem[Role::kO]);
-  const Tensor& lse = problem[Role::kLse];
-  p.lse_stride = {lse.stride[0], lse.stride[2], lse.stride[1]};
+  p.lse_stride = heads_first(problem[Role::kLse]);
   p.sink_stride = problem[Role::kSink].stride[0];
   p.sink_type = sink_type(problem);
   p.extras = extras_of(problem);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cuda/sm80_operands.h"
+#include "cuda/sm80_query_gradients.h"
 
 namespace volley::cuda::v2 {
 
@@ -29,8 +30,11 @@ struct BackwardLaunch {
   BackwardParams params{};  // all but addresses
   Grid delta_grid{};        // no blocks: there are no queries
   DeltaParams delta{};
-  Grid dq_grid{};  // the same
+  Grid dq_grid{};  // the same, or `queries` computes dq
   DqParams dq{};
+  QueryLaunch queries;
+  DbiasLaunch dbias;
+  DsinkLaunch dsink;
   Operands operands;
   uint64_t delta_offset = 0;  // in the workspace
   uint64_t dq_offset = 0;

@@ -87,6 +87,14 @@ Output output_of(const Tensor& o) {
   return out;
 }
 
+Strides heads_first(const Tensor& t) { return {t.stride[0], t.stride[2], t.stride[1]}; }
+
+int sink_type(const Problem& problem) {
+  if (!problem.has(Role::kSink)) return kNoSink;
+  const int32_t dtype = problem[Role::kSink].dtype;
+  return dtype == VOLLEY_F32 ? kSinkF32 : dtype == VOLLEY_F16 ? kSinkF16 : kSinkBf16;
+}
+
 Extras extras_of(const Problem& problem) {
   Extras e{};
   const double logit = problem.softcap > 0 ? problem.softcap : problem.scale;  // of a score of 1

@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "cuda/sm80/config.h"
 #include "cuda/sm80/params.h"
+#include "cuda/sm80/query_gradients.h"
 
 namespace volley::cuda::v2 {
 
@@ -28,6 +29,10 @@ class Queue {
   virtual core::Status delta(Element element, const Grid& grid, const DeltaParams& params) = 0;
   virtual core::Status backward(int row, const Grid& grid, const BackwardParams& params) = 0;
   virtual core::Status write_dq(const Grid& grid, const DqParams& params) = 0;
+  virtual core::Status query_gradients(int row, const Grid& grid,
+                                       const QueryGradientParams& params) = 0;
+  virtual core::Status write_dbias(const Grid& grid, const DbiasParams& params) = 0;
+  virtual core::Status sink_gradient(const Grid& grid, const DsinkParams& params) = 0;
 };
 
 // A plan's use of its workspace.
@@ -63,6 +68,8 @@ class Operands {
 };
 
 Output output_of(const core::Tensor& t);
+Strides heads_first(const core::Tensor& t);  // of (b, h, s): lse and its like
+int sink_type(const core::Problem& problem);
 Extras extras_of(const core::Problem& problem);
 void set_addresses(const core::Buffers& at, Extras* extras);
 Lengths lengths_of(const core::Problem& problem);

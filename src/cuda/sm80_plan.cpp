@@ -58,6 +58,18 @@ Status check_dtypes(const Problem& problem) {
   return {};
 }
 
+Status check_dbias(const Problem& problem) {
+  const bool deterministic = problem.deterministic;
+  if (!v2::sums_dbias_over_queries(problem)) return {};
+  if (!deterministic && !problem.batch_invariant) return {};
+  return core::not_offered(
+      deterministic ? VOLLEY_REASON_DETERMINISTIC : VOLLEY_REASON_BATCH_INVARIANT,
+      "sm80: dbias has one row for {} queries, whose sum has no fixed order: {} is not offered "
+      "with "
+      "it",
+      problem.max_sq, deterministic ? "deterministic" : "batch_invariant");
+}
+
 // The kernels count rows and tiles in 32 bits.
 Status check_size(const Problem& problem, Role tiled, int block) {
   for (const Role role : {Role::kQ, Role::kK}) {
@@ -119,12 +131,7 @@ Status plan_forward(Element element, int d, Plan* plan) {
 }
 
 Status plan_backward(Element element, int d, Plan* plan) {
-  for (const Role role : {Role::kDbias, Role::kDsink}) {
-    if (plan->problem.has(role)) {
-      return core::not_offered(role == Role::kDbias ? VOLLEY_REASON_BIAS : VOLLEY_REASON_SINK,
-                               "sm80: {} is not offered yet", core::info(role).name);
-    }
-  }
+  VOLLEY_TRY(check_dbias(plan->problem));
   if (const int32_t dtype = plan->problem[Role::kDout].dtype;
       dtype != plan->problem[Role::kQ].dtype) {
     return core::not_offered(VOLLEY_REASON_OUTPUT_DTYPE,
@@ -136,8 +143,15 @@ Status plan_backward(Element element, int d, Plan* plan) {
   if (row < 0) return no_config_fits(*plan);
   const v2::Config config = v2::backward_config(row);
   VOLLEY_TRY(check_size(plan->problem, Role::kK, config.block_n));
+  const bool by_queries = v2::takes_query_tiles(plan->problem);
+  if (by_queries) {
+    const v2::Config queries = v2::query_config(v2::query_row(config));
+    if (query_shared_bytes(queries) > plan->device.smem_per_block) return no_config_fits(*plan);
+    VOLLEY_TRY(check_size(plan->problem, Role::kQ, queries.block_m));
+  }
   plan->config.row = row;
   describe(config, backward_shared_bytes(config), v2::make_backward(*plan), plan);
+  if (by_queries) plan->config.name += ", dq by queries";
   return {};
 }
 

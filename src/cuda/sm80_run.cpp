@@ -40,6 +40,16 @@ class StreamQueue : public v2::Queue {
   core::Status write_dq(const v2::Grid& grid, const v2::DqParams& params) override {
     return launch(v2::dq_kernel(), grid, &params, "launching the kernel for dq");
   }
+  core::Status query_gradients(int row, const v2::Grid& grid,
+                               const v2::QueryGradientParams& params) override {
+    return launch(v2::query_kernel(row), grid, &params, "launching the kernel for query tiles");
+  }
+  core::Status write_dbias(const v2::Grid& grid, const v2::DbiasParams& params) override {
+    return launch(v2::dbias_kernel(), grid, &params, "launching the kernel for dbias");
+  }
+  core::Status sink_gradient(const v2::Grid& grid, const v2::DsinkParams& params) override {
+    return launch(v2::dsink_kernel(), grid, &params, "launching the kernel for dsink");
+  }
 
  private:
   core::Status launch(const void* kernel, const v2::Grid& grid, const void* params,
@@ -74,10 +84,26 @@ core::Status load_forward(const v2::ForwardLaunch& launch) {
                      "loading the forward kernel");
 }
 
+core::Status load_query_gradients(const v2::BackwardLaunch& launch) {
+  if (launch.dbias.grid.blocks > 0) {
+    VOLLEY_TRY(load_kernel(v2::dbias_kernel(), 0, "loading the kernel for dbias"));
+  }
+  if (launch.dsink.grid.blocks > 0) {
+    VOLLEY_TRY(
+        load_kernel(v2::dsink_kernel(), launch.dsink.grid.shared, "loading the kernel for dsink"));
+  }
+  if (launch.queries.grid.blocks == 0) return {};
+  return load_kernel(v2::query_kernel(launch.queries.row), launch.queries.grid.shared,
+                     "loading the kernel for query tiles");
+}
+
 core::Status load_backward(const v2::BackwardLaunch& launch) {
+  VOLLEY_TRY(load_query_gradients(launch));
   if (launch.delta_grid.blocks > 0) {
     VOLLEY_TRY(load_kernel(v2::delta_kernel(launch.element), launch.delta_grid.shared,
                            "loading the delta kernel"));
+  }
+  if (launch.dq_grid.blocks > 0) {
     VOLLEY_TRY(load_kernel(v2::dq_kernel(), 0, "loading the kernel for dq"));
   }
   if (launch.grid.blocks == 0) return {};

@@ -118,6 +118,7 @@ TEST_P(Cases, GradientsOfEmptySequencesAndRowsOfNobody) {
     all.b = 3;
     all.set_heads(2, 2);
     all.causal = causal;
+    all.deterministic = all.batch_invariant = true;
     all.cu_q = {0, 70, 137, 139};  // the last rows belong to nobody
     all.cu_k = {0, 130, 130, 132};
     Instance instance = build(all);
@@ -163,6 +164,15 @@ TEST_P(Cases, GradientsOfNothing) {
   if (!gradients_offered(nothing)) return;
   expect_zero(nothing[Role::kDk]);
   expect_zero(nothing[Role::kDv]);
+  c.b = 0;  // rows, but nobody to own them
+  c.sq = 3;
+  c.cu_q = c.cu_k = {0};
+  for (c.deterministic = false;; c.deterministic = true) {
+    Instance nobody = build(c);
+    if (!gradients_offered(nobody)) return;
+    for (const Role role : {Role::kDq, Role::kDk, Role::kDv}) expect_zero(nobody[role]);
+    if (c.deterministic) break;
+  }
 }
 
 // FlashAttention #355, #1149: dO through a transpose, as every second row, as one expanded number.
@@ -245,6 +255,59 @@ TEST_P(Cases, GradientOfASink) {
     product += (1. + static_cast<double>(x)) * (2. * static_cast<double>(x) + 3) / 3;
   }
   EXPECT_NEAR(instance[Role::kDsink].flat(0), -product / 3, 1e-5);
+}
+
+// Sinks that are no numbers, of every type and stride. The first rows see no key: their dO is
+// nobody's business, their dlse is the sink's.
+TEST_P(Cases, GradientsOfSpecialSinks) {
+  for (const int32_t dtype : {VOLLEY_F32, VOLLEY_F16, VOLLEY_BF16}) {
+    Case c = blank_backward(VOLLEY_BF16, 70, 50, 32);
+    c.values = Values::kNormal;
+    c.b = 2;
+    c.set_heads(4, 4);
+    c.causal = c.sink = true;
+    c.lse_gradient = dtype != VOLLEY_F16;
+    c.accumulate = dtype == VOLLEY_BF16;
+    Instance instance = build(c);
+    const double sinks[] = {-kInfinity, kInfinity, std::nan(""), 0.25};
+    instance[Role::kSink] = HostTensor(dtype, {4}, {-2});
+    for (int64_t h = 0; h < 4; ++h) instance[Role::kSink].set({h}, sinks[h]);
+    instance[Role::kDsink] = HostTensor(VOLLEY_F32, {4}, {3});
+    for (int64_t at = 0; at < 20 * 4 * 32; ++at) instance[Role::kDout].set_flat(at, std::nan(""));
+    Instance exact = instance.clone();
+    if (!gradients_offered(instance)) return;
+    fill_forward(exact);
+    ASSERT_TRUE(run(exact, VOLLEY_BACKEND_REFERENCE).ok());
+    for (int64_t h = 0; h < 4; ++h) {
+      const double got = instance[Role::kDsink].at({h}), wanted = exact[Role::kDsink].at({h});
+      EXPECT_EQ(std::isnan(got), h == 1 || h == 2) << "head " << h;
+      if (std::isnan(got)) continue;
+      EXPECT_NEAR(got, wanted, 2e-2 + 1e-3 * std::abs(wanted)) << "head " << h;
+      for (int64_t i = 0; i < 70; ++i) {
+        const double dq = gradient_at(instance, Role::kDq, 0, i, h, 0);
+        EXPECT_NEAR(dq, gradient_at(exact, Role::kDq, 0, i, h, 0), 0.05) << "query " << i;
+      }
+    }
+  }
+}
+
+// A gradient of the bias that is a view of a larger tensor.
+TEST_P(Cases, BiasGradientsWithOddStrides) {
+  for (const bool summed : {false, true}) {
+    for (const int32_t dtype : {VOLLEY_F32, VOLLEY_F16}) {
+      Case c = blank_backward(VOLLEY_F16, 33, 40, 32);
+      c.values = Values::kNormal;
+      c.set_heads(2, 1);
+      c.bias = summed ? "hk" : "hqk";  // and b is 1
+      c.bias_dtype = dtype;
+      c.accumulate = dtype == VOLLEY_F16;
+      c.batch_invariant = !summed;
+      Instance instance = build(c);
+      const std::vector<int64_t> shape = instance[Role::kDbias].shape();
+      instance[Role::kDbias] = HostTensor(dtype, shape, {7777, -shape[2] * 90, 90, 2});
+      expect_right_gradients(instance);
+    }
+  }
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ TEST_P(GpuSuites, Random) {
 class GpuGradientSuites : public GpuSuites {};
 
 TEST_P(GpuGradientSuites, Edges) { EXPECT_GT(run("gradient edges").passed, 50); }
+TEST_P(GpuGradientSuites, Bits) { EXPECT_GT(run("gradient bits").passed, 60); }
 TEST_P(GpuGradientSuites, Random) { EXPECT_GT(run("gradient random", 1000).passed, 500); }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GpuGradientSuites, testing::Values(VOLLEY_BACKEND_SM80),

@@ -14,6 +14,8 @@
 #include "cuda/sm80/forward.cuh"
 #include "cuda/sm80/gradients.cuh"
 #include "cuda/sm80/pack.cuh"
+#include "cuda/sm80/query_gradients.cuh"
+#include "cuda/sm80/sink_gradient.cuh"
 #include "cuda/sm80_launch.h"
 #include "cuda/sm80_plan.h"
 #include "emulator/launch.h"
@@ -54,6 +56,18 @@ core::Status backward(int row, const cuda::v2::Grid& grid, const cuda::v2::Backw
   }
 }
 
+template <int kRow>
+core::Status query_gradients(int row, const cuda::v2::Grid& grid,
+                             const cuda::v2::QueryGradientParams& p) {
+  if constexpr (kRow == cuda::v2::kQueryRows) {
+    return core::make_status(VOLLEY_INTERNAL, VOLLEY_REASON_NONE, "row {} is not in the table",
+                             row);
+  } else {
+    if (row != kRow) return query_gradients<kRow + 1>(row, grid, p);
+    return run(grid, [&] { cuda::v2::query_gradients<cuda::v2::query_config(kRow)>(p); });
+  }
+}
+
 class EmulatedQueue : public cuda::v2::Queue {
  public:
   core::Status zero(void* data, uint64_t bytes) override {
@@ -81,6 +95,16 @@ class EmulatedQueue : public cuda::v2::Queue {
   }
   core::Status write_dq(const cuda::v2::Grid& grid, const cuda::v2::DqParams& p) override {
     return run(grid, [&] { cuda::v2::write_dq(p); });
+  }
+  core::Status query_gradients(int row, const cuda::v2::Grid& grid,
+                               const cuda::v2::QueryGradientParams& p) override {
+    return emulator::query_gradients<0>(row, grid, p);
+  }
+  core::Status write_dbias(const cuda::v2::Grid& grid, const cuda::v2::DbiasParams& p) override {
+    return run(grid, [&] { cuda::v2::write_dbias(p); });
+  }
+  core::Status sink_gradient(const cuda::v2::Grid& grid, const cuda::v2::DsinkParams& p) override {
+    return run(grid, [&] { cuda::v2::sink_gradient(p); });
   }
 };
 

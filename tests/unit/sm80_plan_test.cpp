@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <string>
 
 #include "backend.h"
@@ -79,23 +81,73 @@ TEST(Sm80Plan, ABackwardKeepsDeltaAndSumsOfDq) {
   EXPECT_EQ(plan.workspace, 4u * (2 * 4 * 500) + 128 + 4u * (2 * 500 * 4 * 64));  // 256 bytes each
 }
 
-TEST(Sm80Plan, GradientsThatAreNotWrittenYetAreReasons) {
+TEST(Sm80Plan, AFixedOrderOfDqNeedsNoSums) {
+  for (const bool deterministic : {true, false}) {
+    ProblemBuilder builder = plain(64, 64);
+    (deterministic ? builder.options.deterministic : builder.options.batch_invariant) = 1;
+    Plan plan;
+    ASSERT_TRUE(plan_on(builder.backward(), "l40s", &plan).ok());
+    EXPECT_EQ(plan.workspace, 4u * (2 * 4 * 500) + 128);  // delta
+    EXPECT_NE(plan.config.name.find(", dq by queries"), std::string::npos) << plan.config.name;
+    const BackwardLaunch launch = make_backward(plan);
+    EXPECT_EQ(launch.queries.grid.blocks, 8 * 2 * 4);  // tiles of 64 queries, b, hq
+    EXPECT_EQ(launch.dq_grid.blocks, 0);
+    EXPECT_EQ(launch.dq_bytes, 0u);
+  }
+}
+
+ProblemBuilder with_dbias(std::initializer_list<int64_t> shape) {
   ProblemBuilder builder = plain(64, 64);
   builder.backward();
-  builder.options.deterministic = 1;
+  builder.set(Role::kBias, core::contiguous(VOLLEY_BF16, shape));
+  builder.set(Role::kDbias, core::contiguous(VOLLEY_BF16, shape));
+  return builder;
+}
+
+TEST(Sm80Plan, ADbiasThatIsASumIsMadeInTheWorkspace) {
   Plan plan;
-  ASSERT_TRUE(builder.make(&plan.problem).ok());
-  EXPECT_EQ(core::check_offer(plan.problem, VOLLEY_BACKEND_SM80).reason,
-            VOLLEY_REASON_DETERMINISTIC);
+  ASSERT_TRUE(plan_on(with_dbias({2, 4, 500, 700}), "h200", &plan).ok());
+  const uint64_t delta = plan.workspace;
+  EXPECT_EQ(make_backward(plan).dbias.bytes, 0u);
+  ASSERT_TRUE(plan_on(with_dbias({1, 4, 500, 700}), "h200", &plan).ok());
+  EXPECT_EQ(plan.workspace, delta + 4u * (4 * 500 * 700));
+  EXPECT_EQ(make_backward(plan).dbias.bytes, 4u * (4 * 500 * 700));
+}
+
+TEST(Sm80Plan, ADbiasOfAllQueriesHasNoFixedOrder) {
+  ProblemBuilder builder = with_dbias({2, 4, 1, 700});
+  Plan plan;
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  builder.options.deterministic = 1;
+  EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_DETERMINISTIC);
   builder.options.deterministic = 0;
   builder.options.batch_invariant = 1;
-  ASSERT_TRUE(builder.make(&plan.problem).ok());
-  EXPECT_EQ(core::check_offer(plan.problem, VOLLEY_BACKEND_SM80).reason,
-            VOLLEY_REASON_BATCH_INVARIANT);
-  builder.options.batch_invariant = 0;
-  builder.set(Role::kSink, core::contiguous(VOLLEY_F32, {4}));
-  builder.set(Role::kDsink, core::contiguous(VOLLEY_F32, {4}));
-  EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_SINK);
+  EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_BATCH_INVARIANT);
+}
+
+// Of 2 sequences, 4 heads and 8 tiles of 64 queries.
+TEST(Sm80Plan, TilesThatShareDbiasAreOneCtasWhereTheOrderIsFixed) {
+  const auto ctas_of = [](ProblemBuilder builder, bool fixed) {
+    builder.options.deterministic = fixed ? 1 : 0;
+    Plan plan;
+    const Status status = plan_on(builder, "h200", &plan);
+    EXPECT_TRUE(status.ok()) << status.message;
+    return make_backward(plan).queries.grid.blocks;
+  };
+  EXPECT_EQ(ctas_of(with_dbias({2, 4, 500, 700}), true), 64);
+  EXPECT_EQ(ctas_of(with_dbias({2, 4, 500, 1}), true), 64);
+  EXPECT_EQ(ctas_of(with_dbias({1, 4, 500, 700}), true), 32);
+  EXPECT_EQ(ctas_of(with_dbias({2, 1, 500, 700}), true), 16);
+  EXPECT_EQ(ctas_of(with_dbias({1, 1, 500, 700}), true), 8);
+  EXPECT_EQ(ctas_of(with_dbias({1, 1, 500, 700}), false), 64);
+}
+
+TEST(Sm80Plan, ADoutInFp32IsAReason) {
+  ProblemBuilder builder = plain(64, 64);
+  builder.backward();
+  builder[Role::kO].dtype = builder[Role::kDout].dtype = VOLLEY_F32;
+  Plan plan;
+  EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_OUTPUT_DTYPE);
 }
 
 TEST(Sm80Plan, TooLittleSharedMemoryIsAReason) {
@@ -157,6 +209,12 @@ TEST(Sm80Plan, MaxSmsBoundsTheSmallKernelsToo) {
   EXPECT_EQ(launch.grid.blocks, 3);
   EXPECT_EQ(launch.delta_grid.blocks, 3);
   EXPECT_EQ(launch.dq_grid.blocks, 3);
+  builder.options.deterministic = 1;
+  builder.set(Role::kSink, core::contiguous(VOLLEY_F32, {4}));
+  builder.set(Role::kDsink, core::contiguous(VOLLEY_F32, {4}));
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  EXPECT_EQ(make_backward(plan).queries.grid.blocks, 3);
+  EXPECT_EQ(make_backward(plan).dsink.grid.blocks, 3);
   ASSERT_EQ(launch.operands.packings().size(), 2u);
   for (const Packing& packing : launch.operands.packings()) EXPECT_EQ(packing.grid.blocks, 3);
 }

@@ -129,7 +129,7 @@ class Backward {
     constexpr int kGroups = C.d / kByKeys / 16;
     multiply_columns<C.element, true>(weights_, key_group(), dout_, kGroups * column_part(), dv_);
     multiply_columns<C.element, true>(ds_, key_group(), q_, kGroups * column_part(), dk_);
-    add_dq(head, first_row);
+    if (p_.dq != nullptr) add_dq(head, first_row);
   }
 
   // From S and dP to P and dS, in shared memory.

@@ -12,6 +12,9 @@ const void* backward_kernel(int row);  // of backward_config(row)
 const void* pack_kernel();
 const void* delta_kernel(Element element);
 const void* dq_kernel();
+const void* query_kernel(int row);  // of query_config(row)
+const void* dbias_kernel();
+const void* dsink_kernel();
 
 // The parts of the former two that one file of instances/ has: rows of shapes whose tile has kD
 // columns.

@@ -81,7 +81,7 @@ struct BackwardParams {
   const float* lse;  // (b, hq, sq)
   Strides lse_stride;
   const float* delta;  // (b, hq, query_rows): DeltaParams
-  float* dq;           // (b, query_rows, hq, d): sums without the softmax scale
+  float* dq;           // (b, query_rows, hq, d): sums without the softmax scale; null: not wanted
   Output dk;           // (b, sk, hk, d)
   Output dv_out;       // (b, sk, hk, dv)
   float scale_log2;    // as the forward's
