@@ -27,7 +27,7 @@ std::atomic<uint64_t> seed{1};
 
 core::Status run(const cuda::v2::Grid& grid, const std::function<void()>& kernel) {
   try {
-    launch(grid.blocks, grid.threads, grid.shared, seed, kernel);
+    launch(grid.blocks, grid.threads, grid.shared, seed++, kernel);
   } catch (const std::exception& error) {
     return core::make_status(VOLLEY_DEVICE_ERROR, VOLLEY_REASON_DEVICE, "{}", error.what());
   }

@@ -5,7 +5,7 @@
 
 namespace volley::emulator {
 
-// Of the launches of the sm80 backend from now on (emulator/launch.h).
+// Of the next launch of the sm80 backend; each one after it has the next seed (emulator/launch.h).
 void set_seed(uint64_t value);
 
 }  // namespace volley::emulator
