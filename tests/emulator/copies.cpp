@@ -5,9 +5,9 @@
 
 namespace volley::emulator {
 
-void Copies::issue(void* destination, const void* source, int bytes, Landing landing,
+void Copies::issue(void* destination, const void* source, int size, int bytes, Landing landing,
                    check::Random& random) {
-  const Copy copy{destination, source, bytes, group_};
+  const Copy copy{destination, source, size, bytes, group_};
   if (landing == Landing::kAtOnce || (landing == Landing::kAnyTime && random.bits() % 2 == 0)) {
     land(copy);
   } else {
@@ -40,7 +40,7 @@ void Copies::land_all() {
 void Copies::land(const Copy& copy) {
   char bytes[16] = {};
   if (copy.bytes > 0) std::memcpy(bytes, copy.source, static_cast<size_t>(copy.bytes));
-  std::memcpy(copy.destination, bytes, sizeof bytes);
+  std::memcpy(copy.destination, bytes, static_cast<size_t>(copy.size));
 }
 
 }  // namespace volley::emulator

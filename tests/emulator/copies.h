@@ -16,7 +16,8 @@ enum class Landing { kAtOnce, kAtTheLatest, kAnyTime };
 
 class Copies {
  public:
-  void issue(void* destination, const void* source, int bytes, Landing landing,
+  // `size` bytes, of which the first `bytes` come from `source` and the rest is zero.
+  void issue(void* destination, const void* source, int size, int bytes, Landing landing,
              check::Random& random);
   void commit() { ++group_; }
   void wait(int left);  // for all groups but the last `left`
@@ -28,7 +29,7 @@ class Copies {
   struct Copy {
     void* destination;
     const void* source;
-    int bytes;
+    int size, bytes;
     int group;
   };
   static void land(const Copy& copy);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cta.h"
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -57,9 +60,18 @@ void Cta::run(int block) {
   landing_ = kLandings[random_.bits() % std::size(kLandings)];
   shared_.poison();
   for (Thread& thread : threads_) thread.indices.block = along_x(block);
-  do {
-    run_to_barrier();
-  } while (&warps_[0].waits_for() != &kEnd);
+  waiting_.clear();
+  std::vector<int> ready(warps_.size());
+  std::iota(ready.begin(), ready.end(), 0);
+  while (!ready.empty()) {
+    std::swap(ready[random_.bits() % ready.size()], ready.back());
+    const int warp = ready.back();
+    ready.pop_back();
+    warps_[static_cast<size_t>(warp)].run();
+    if (!failure_.empty()) throw std::runtime_error(failure_);
+    release(warp, &ready);
+  }
+  check_all_ended();
   if (!shared_.guards_intact()) {
     throw std::runtime_error(
         fmt::format("CTA {} has written before or behind its {} bytes of shared memory", block,
@@ -67,28 +79,37 @@ void Cta::run(int block) {
   }
 }
 
-void Cta::run_to_barrier() {
-  std::vector<int> order(warps_.size());
-  std::iota(order.begin(), order.end(), 0);
-  for (size_t left = order.size(); left > 1; --left) {
-    std::swap(order[left - 1], order[random_.bits() % left]);
-  }
-  for (const int warp : order) {
-    warps_[static_cast<size_t>(warp)].run();
-    if (!failure_.empty()) throw std::runtime_error(failure_);
-  }
-  check_all_at_barrier();
+// `warp` waits. If it is the last to come to its barrier, all that wait there are ready again.
+void Cta::release(int warp, std::vector<int>* ready) {
+  const auto at = [&](int other) { return &warps_[static_cast<size_t>(other)].waits_for(); };
+  const Collective* const barrier = at(warp);
+  if (barrier == &kEnd) return;
+  waiting_.push_back(warp);
+  const auto wanted =
+      barrier == &kBarrier
+          ? static_cast<int64_t>(warps_.size())
+          : *static_cast<const int*>(warps_[static_cast<size_t>(warp)].operand()) / kLanes;
+  const auto here = [&](int other) { return at(other) == barrier; };
+  if (std::count_if(waiting_.begin(), waiting_.end(), here) < wanted) return;
+  std::copy_if(waiting_.begin(), waiting_.end(), std::back_inserter(*ready), here);
+  std::erase_if(waiting_, here);
 }
 
-void Cta::check_all_at_barrier() const {
-  std::vector<int> at_barrier, ended;
-  for (size_t i = 0; i < warps_.size(); ++i) {
-    (&warps_[i].waits_for() == &kEnd ? ended : at_barrier).push_back(static_cast<int>(i));
+void Cta::check_all_ended() const {
+  if (waiting_.empty()) return;
+  std::vector<int> ended;
+  std::map<std::string, std::vector<int>> at;
+  for (int i = 0; i < static_cast<int>(warps_.size()); ++i) {
+    const bool waits = std::find(waiting_.begin(), waiting_.end(), i) != waiting_.end();
+    (waits ? at[warps_[static_cast<size_t>(i)].waits_for().name] : ended).push_back(i);
   }
-  if (at_barrier.empty() || ended.empty()) return;
-  throw std::runtime_error(
-      fmt::format("CTA {} is deadlocked: warps {} wait at {}, but warps {} are at {}", block_,
-                  ranges(at_barrier), kBarrier.name, ranges(ended), kEnd.name));
+  std::string sentence;
+  for (const auto& [name, warps] : at) {
+    sentence +=
+        fmt::format("{}warps {} wait at {}", sentence.empty() ? "" : ", ", ranges(warps), name);
+  }
+  if (!ended.empty()) sentence += fmt::format(", but warps {} are at {}", ranges(ended), kEnd.name);
+  throw std::runtime_error(fmt::format("CTA {} is deadlocked: {}", block_, sentence));
 }
 
 void Cta::start(Thread& thread) {

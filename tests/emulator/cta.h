@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A CTA: threads, warps, shared memory, and the scheduler that runs warp after warp from barrier to
-// barrier, in an order drawn anew each time. One is made for each OS thread and runs many CTAs, one
-// after the other. Read warp.h first.
+// A CTA: threads, warps, shared memory, and the scheduler that runs warp after warp, each from
+// barrier to barrier, in an order that is drawn. One is made for each OS thread and runs many CTAs,
+// one after the other. Read warp.h first.
 #pragma once
 
 #include <deque>
@@ -55,8 +55,8 @@ class Cta {
   void call_kernel() const { kernel_(); }
 
  private:
-  void run_to_barrier();
-  void check_all_at_barrier() const;
+  void release(int warp, std::vector<int>* ready);
+  void check_all_ended() const;
 
   uint64_t seed_;
   const std::function<void()>& kernel_;
@@ -67,6 +67,7 @@ class Cta {
 
   // Of the CTA that runs.
   int block_ = 0;
+  std::vector<int> waiting_;  // warps, at barriers
   check::Random random_{0};
   Landing landing_ = Landing::kAtOnce;
   std::string failure_;

@@ -11,7 +11,9 @@
 namespace volley::emulator {
 namespace {
 
-bool aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
+bool aligned(const void* address, int to) {
+  return reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(to) == 0;
+}
 
 struct Exchange {
   uint64_t value;
@@ -57,16 +59,17 @@ void fail(std::string sentence) { running().cta.fail(std::move(sentence)); }
 
 char* dynamic_shared() { return running().cta.shared().data(); }
 
-void copy_async(void* destination, const void* source, int bytes) {
+void copy_async(void* destination, const void* source, int size, int bytes) {
   Cta& cta = running().cta;
-  if (!aligned(destination) || !aligned(source)) {
-    fail(fmt::format("copy_async from {} to {}; wanted are multiples of 16", source, destination));
+  if (!aligned(destination, size) || !aligned(source, size)) {
+    fail(fmt::format("copy_async from {} to {}; wanted are multiples of {}", source, destination,
+                     size));
   }
-  if (!cta.shared().contains(destination, 16)) {
+  if (!cta.shared().contains(destination, static_cast<size_t>(size))) {
     fail("copy_async to outside of shared memory");
   }
-  if (bytes < 0 || bytes > 16) fail(fmt::format("copy_async of {} bytes", bytes));
-  running().copies.issue(destination, source, bytes, cta.landing(), cta.random());
+  if (bytes < 0 || bytes > size) fail(fmt::format("copy_async of {} bytes", bytes));
+  running().copies.issue(destination, source, size, bytes, cta.landing(), cta.random());
 }
 
 void commit_copies() { running().copies.commit(); }
@@ -79,6 +82,15 @@ void sync_cta() {
   Thread& self = running();
   self.copies.land_some(self.cta.landing(), self.cta.random());
   meet(kBarrier, nullptr);
+}
+
+void named_sync(int id, int threads) {
+  if (id < 1 || id >= kNamedBarriers || threads < kLanes || threads % kLanes != 0) {
+    fail(fmt::format("named_sync of barrier {} and {} threads", id, threads));
+  }
+  Thread& self = running();
+  self.copies.land_some(self.cta.landing(), self.cta.random());
+  meet(kNamedBarrier[id], &threads);
 }
 
 void sync_warp() { meet(kSyncWarp, nullptr); }

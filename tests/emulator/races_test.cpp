@@ -70,6 +70,11 @@ struct Warp {
   void operator()() const { ptx::sync_warp(); }
 };
 
+// The first two warps, and the other two.
+struct Half {
+  void operator()() const { ptx::named_sync(1 + static_cast<int>(threadIdx.x) / 64, 64); }
+};
+
 template <class Barrier, bool kBeforeReading, bool kBeforeWriting>
 int times_handed_over(int group_threads, int groups, int from) {
   return times_right([=](int thread) {
@@ -83,6 +88,36 @@ TEST(Races, AMissingBarrierShows) {
     EXPECT_LT((times_handed_over<Cta, false, true>(32, 4, from)), kSeeds);
     EXPECT_LT((times_handed_over<Cta, true, false>(32, 4, from)), kSeeds);
   }
+}
+
+TEST(Races, AMissingNamedBarrierShows) {
+  const auto hands = [](auto before_reading, auto before_writing) {
+    return times_right([=](int thread) {
+      bool right = true;
+      for (int round = 0; round < 2; ++round) {
+        const int other = thread ^ 32;  // in the other warp of the half
+        numbers()[thread] = 1000 * round + thread;
+        if (before_reading) Half()();
+        right = right && numbers()[other] == 1000 * round + other;
+        if (before_writing) Half()();
+      }
+      return right;
+    });
+  };
+  EXPECT_EQ(hands(true, true), kSeeds);
+  EXPECT_LT(hands(false, true), kSeeds);
+  EXPECT_LT(hands(true, false), kSeeds);
+}
+
+// A half does not wait for the other: in some launch it has read before the other has written.
+TEST(Races, ANamedBarrierIsNoBarrierOfTheCta) {
+  EXPECT_LT(times_right([](int thread) {
+              const int other = thread ^ 64;
+              numbers()[thread] = thread;
+              Half()();
+              return numbers()[other] == other;
+            }),
+            kSeeds);
 }
 
 TEST(Races, AMissingWarpBarrierShows) {
@@ -220,6 +255,19 @@ TEST(Races, SharedMemoryStartsAsNan) {
             kSeeds);
 }
 
+TEST(Failures, ADeadlockAtANamedBarrierIsASentence) {
+  EXPECT_TRUE(holds(failure([] {
+                      if (threadIdx.x < 64) {
+                        ptx::named_sync(3, 96);
+                      } else {
+                        ptx::sync_cta();
+                      }
+                    }),
+                    "is deadlocked: warps 0-1 wait at barrier 3, warps 2-3 wait at sync_cta"));
+  EXPECT_TRUE(holds(failure([] { ptx::named_sync(16, 64); }), "named_sync of barrier 16"));
+  EXPECT_TRUE(holds(failure([] { ptx::named_sync(1, 48); }), "and 48 threads"));
+}
+
 TEST(Failures, ADeadlockIsASentence) {
   const std::string sentence = failure([] {
     if (threadIdx.x / 32 != 2) ptx::sync_cta();
@@ -291,6 +339,16 @@ TEST(Failures, AddressesAreChecked) {
   EXPECT_TRUE(holds(copies(8, 0, 16), "wanted are multiples of 16"));
   EXPECT_TRUE(holds(copies(0, 4, 4), "wanted are multiples of 16"));
   EXPECT_TRUE(holds(copies(0, 0, 17), "copy_async of 17 bytes"));
+  const auto copies_number = [](int to, int from, int bytes) {
+    return failure([=] {
+      ptx::copy_number_async(reinterpret_cast<float*>(ptx::dynamic_shared() + to),
+                             reinterpret_cast<const float*>(kSource) + from, bytes);
+    });
+  };
+  EXPECT_EQ(copies_number(2044, 1, 4), "");
+  EXPECT_TRUE(holds(copies_number(2048, 0, 4), "copy_async to outside of shared memory"));
+  EXPECT_TRUE(holds(copies_number(2, 0, 4), "wanted are multiples of 4"));
+  EXPECT_TRUE(holds(copies_number(0, 0, 5), "copy_async of 5 bytes"));
 }
 
 TEST(Failures, TrapEndsTheLaunch) {

@@ -11,6 +11,13 @@ namespace volley::emulator {
 
 const Collective kBarrier{"sync_cta", nullptr};
 const Collective kEnd{"the end of the kernel", nullptr};
+const Collective kNamedBarrier[kNamedBarriers] = {
+    {"barrier 0", nullptr},  {"barrier 1", nullptr},  {"barrier 2", nullptr},
+    {"barrier 3", nullptr},  {"barrier 4", nullptr},  {"barrier 5", nullptr},
+    {"barrier 6", nullptr},  {"barrier 7", nullptr},  {"barrier 8", nullptr},
+    {"barrier 9", nullptr},  {"barrier 10", nullptr}, {"barrier 11", nullptr},
+    {"barrier 12", nullptr}, {"barrier 13", nullptr}, {"barrier 14", nullptr},
+    {"barrier 15", nullptr}};
 
 void meet(const Collective& collective, void* operands) {
   Thread& self = running();

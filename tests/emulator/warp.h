@@ -20,11 +20,14 @@ using Operands = std::array<void*, kLanes>;  // of the lanes
 // Something that all lanes of a warp do together. Its identity is its address.
 struct Collective {
   const char* name;
-  void (*complete)(const Operands& operands);  // null: the whole CTA meets
+  void (*complete)(const Operands& operands);  // null: warps meet
 };
 
 // sync_cta, and the end of the kernel.
 extern const Collective kBarrier, kEnd;
+// named_sync; their operand is the number of threads that meet.
+constexpr int kNamedBarriers = 16;
+extern const Collective kNamedBarrier[kNamedBarriers];
 
 // Of the running thread: returns when its warp has carried the collective out.
 void meet(const Collective& collective, void* operands);
@@ -33,10 +36,11 @@ class Warp {
  public:
   explicit Warp(int number) : number_(number) {}
 
-  // Runs lanes until all of them wait for the CTA, or one has failed. Called by the scheduler.
+  // Runs lanes until all of them wait for other warps, or one has failed. Called by the scheduler.
   void run();
-  // What they wait for.
+  // What they wait for, and lane 0's operand of it.
   const Collective& waits_for() const { return *at_[0]; }
+  const void* operand() const { return operands_[0]; }
 
  private:
   friend struct Thread;

@@ -14,12 +14,13 @@ namespace volley::emulator {
 
 // Memory.
 char* dynamic_shared();
-void copy_async(void* destination, const void* source, int bytes);
+void copy_async(void* destination, const void* source, int size, int bytes);
 void commit_copies();
 void wait_copies(int left);
 void add_atomically(float* address, float value);
 
 void sync_cta();
+void named_sync(int id, int threads);
 
 // Threads of all that follows: a whole warp.
 void sync_warp();

@@ -21,6 +21,9 @@ __device__ __forceinline__ int uniform(int value) { return emulator::largest(val
 __device__ __forceinline__ int opaque(int value) { return value; }
 
 __device__ __forceinline__ void sync_warp() { emulator::sync_warp(); }
+__device__ __forceinline__ void named_sync(int id, int threads) {
+  emulator::named_sync(id, threads);
+}
 
 __device__ __forceinline__ bool any(bool value) { return emulator::ballot(value) != 0; }
 

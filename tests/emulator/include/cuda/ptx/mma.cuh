@@ -10,7 +10,12 @@ namespace volley::cuda::ptx {
 __device__ __forceinline__ char* dynamic_shared() { return emulator::dynamic_shared(); }
 
 __device__ __forceinline__ void copy_async(void* destination, const void* source, int bytes) {
-  emulator::copy_async(destination, source, bytes);
+  emulator::copy_async(destination, source, 16, bytes);
+}
+
+__device__ __forceinline__ void copy_number_async(float* destination, const float* source,
+                                                  int bytes) {
+  emulator::copy_async(destination, source, 4, bytes);
 }
 
 __device__ __forceinline__ void commit_copies() { emulator::commit_copies(); }
