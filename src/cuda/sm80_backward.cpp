@@ -15,6 +15,13 @@ using core::Problem;
 using core::Role;
 using core::Tensor;
 
+// Tiles of dq's sums, of a batch and head: sum_tile().
+i64 sum_tiles(const Problem& problem, const Config& config) {
+  const i64 rows = problem[Role::kQ].shape[1];
+  return problem.has(Role::kCuSeqlensQ) ? rows / config.block_m + problem.b
+                                        : (rows + config.block_m - 1) / config.block_m;
+}
+
 BackwardParams make_params(const Problem& problem, const Config& config) {
   BackwardParams p{};
   p.lse_stride = heads_first(problem[Role::kLse]);
@@ -36,6 +43,7 @@ BackwardParams make_params(const Problem& problem, const Config& config) {
   p.blocks = static_cast<int>(problem.b * problem.hk * p.key_blocks);
   p.accumulate = problem.accumulate_grads ? 1 : 0;
   p.query_rows = problem[Role::kQ].shape[1];
+  p.sum_tiles = sum_tiles(problem, config);
   p.lengths = lengths_of(problem);
   return p;
 }
@@ -53,17 +61,22 @@ DeltaParams make_delta(const Problem& problem) {
   return p;
 }
 
-DqParams make_dq(const Problem& problem) {
-  const Tensor& q = problem[Role::kQ];
+DqParams make_dq(const Problem& problem, const Config& config) {
   DqParams p{};
   p.dq = output_of(problem[Role::kDq]);
   p.scale = static_cast<float>(problem.scale);
+  p.sq = static_cast<int>(problem.max_sq);
+  p.sk = static_cast<int>(problem.max_sk);
   p.heads = static_cast<int>(problem.hq);
-  p.d = rounded_up(problem.d);
   p.columns = static_cast<int>(problem.d);
   p.accumulate = problem.accumulate_grads ? 1 : 0;
-  p.query_rows = q.shape[1];
-  p.elements = q.shape[0] * q.shape[1] * problem.hq * problem.d;
+  p.block_m = config.block_m;
+  p.d = config.d;
+  p.piece = query_piece(config);
+  p.q_tiles = static_cast<int>((problem.max_sq + config.block_m - 1) / config.block_m);
+  p.tiles = problem.b * problem.hq * p.q_tiles;
+  p.sum_tiles = sum_tiles(problem, config);
+  p.lengths = lengths_of(problem);
   return p;
 }
 
@@ -85,13 +98,15 @@ BackwardLaunch make_backward(const core::Plan& plan) {
     launch.delta = make_delta(problem);
     launch.delta_grid = {bounded_blocks(launch.delta.tiles, 65536, problem.max_sms), 2 * kDeltaRows,
                          kDeltaShared};
-    const auto rows =
-        static_cast<uint64_t>(problem[Role::kQ].shape[0] * problem[Role::kQ].shape[1] * problem.hq);
-    launch.delta_offset = layout.take(4 * rows);
+    const i64 heads = problem[Role::kQ].shape[0] * problem.hq;  // of all batches
+    launch.delta_offset = layout.take(4 * static_cast<uint64_t>(heads * launch.params.query_rows));
     if (!takes_query_tiles(problem)) {
-      launch.dq = make_dq(problem);
-      launch.dq_grid = grid_of(launch.dq.elements, problem.max_sms);
-      launch.dq_bytes = 4 * rows * static_cast<uint64_t>(launch.params.d);
+      launch.dq = make_dq(problem, config);
+      // At least one: rows that no query in use owns are cleared.
+      launch.dq_grid = {std::max(1, bounded_blocks(launch.dq.tiles, 65536, problem.max_sms)), 256,
+                        0};
+      launch.dq_bytes = 4 * static_cast<uint64_t>(heads * launch.dq.sum_tiles) *
+                        static_cast<uint64_t>(config.block_m * config.d);
       launch.dq_offset = layout.take(launch.dq_bytes);
     }
   }
@@ -147,6 +162,7 @@ core::Status enqueue_backward(const BackwardLaunch& launch, const core::Buffers&
     DqParams p = launch.dq;
     p.sums = sums;
     p.dq.data = buffers[Role::kDq];
+    set_addresses(buffers, &p.lengths);
     VOLLEY_TRY(queue.write_dq(launch.dq_grid, p));
   }
   VOLLEY_TRY(enqueue_query_gradients(launch.queries, launch.dbias, at, delta, workspace, queue));

@@ -144,11 +144,13 @@ Status plan_backward(Element element, int d, Plan* plan) {
   const v2::Config config = v2::backward_config(row);
   VOLLEY_TRY(check_size(plan->problem, Role::kK, config.block_n));
   const bool by_queries = v2::takes_query_tiles(plan->problem);
+  int rows = config.block_m;  // of a tile of queries
   if (by_queries) {
     const v2::Config queries = v2::query_config(v2::query_row(config));
     if (query_shared_bytes(queries) > plan->device.smem_per_block) return no_config_fits(*plan);
-    VOLLEY_TRY(check_size(plan->problem, Role::kQ, queries.block_m));
+    rows = std::min(rows, queries.block_m);
   }
+  VOLLEY_TRY(check_size(plan->problem, Role::kQ, rows));
   plan->config.row = row;
   describe(config, backward_shared_bytes(config), v2::make_backward(*plan), plan);
   if (by_queries) plan->config.name += ", dq by queries";

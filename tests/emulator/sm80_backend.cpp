@@ -24,6 +24,7 @@ namespace volley::emulator {
 namespace {
 
 std::atomic<uint64_t> seed{1};
+std::atomic<const char*> device{kDevice};
 
 core::Status run(const cuda::v2::Grid& grid, const std::function<void()>& kernel) {
   try {
@@ -108,10 +109,10 @@ class EmulatedQueue : public cuda::v2::Queue {
   }
 };
 
-// As for an A100, whose memory happens to be the host's.
+// As for a GPU whose memory happens to be the host's.
 core::Status plan(core::Plan* out) {
   const core::Device own = out->device;
-  VOLLEY_TRY(core::find_device("a100", &out->device));
+  VOLLEY_TRY(core::find_device(device.load(), &out->device));
   const core::Status status = cuda::sm80_plan(out);
   out->device = own;
   return status;
@@ -130,6 +131,7 @@ core::Status run_plan(const core::Plan& plan, const core::Buffers& buffers,
 }  // namespace
 
 void set_seed(uint64_t value) { seed = value; }
+void set_device(const char* name) { device = name; }
 
 }  // namespace volley::emulator
 

@@ -67,6 +67,48 @@ TEST(EmulatedSm80, FewCtasComputeAllGradients) {
 TEST(EmulatedSm80, GradientEdges) { EXPECT_GT(run_suite("gradient edges", 0, 4).passed, 150); }
 TEST(EmulatedSm80, GradientBits) { EXPECT_GT(run_suite("gradient bits", 0, 5).passed, 60); }
 
+// Of the gradients plain problems have kernels that fit no SM of 99 KB; there, the extras kernels
+// compute them.
+TEST(EmulatedSm80, GradientsOnASmallerGpu) {
+  emulator::set_device("l40s");
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    emulator::set_seed(seed);
+    Case c;
+    c.op = VOLLEY_OP_BACKWARD;
+    c.dtype = seed % 2 == 0 ? VOLLEY_F16 : VOLLEY_BF16;
+    c.d = c.dv = 64 << seed % 3;
+    c.sq = 70 + static_cast<int64_t>(seed);
+    c.sk = 90;
+    c.set_heads(2, 1);
+    c.causal = seed % 4 < 2;
+    c.seed = seed;
+    Instance instance = build(c);
+    const Verdict verdict = check_backward(instance, kBackend);
+    EXPECT_EQ(verdict.result, Result::kPassed) << describe(c) << ": " << verdict.sentence;
+  }
+  emulator::set_device(emulator::kDevice);
+}
+
+// A CTA computes block after block of keys where max_sms leaves it no other choice.
+TEST(EmulatedSm80, OneCtaComputesAllGradients) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    emulator::set_seed(seed);
+    Case c;
+    c.op = VOLLEY_OP_BACKWARD;
+    c.b = 2;
+    c.d = c.dv = 64 << seed % 3;
+    c.sq = 150;
+    c.sk = 170;
+    c.set_heads(2, 1);
+    c.causal = seed % 2 == 0;
+    c.seed = seed;
+    Instance instance = build(c);
+    instance.options.max_sms = 1;
+    const Verdict verdict = check_backward(instance, kBackend);
+    EXPECT_EQ(verdict.result, Result::kPassed) << describe(c) << ": " << verdict.sentence;
+  }
+}
+
 class EmulatedProblems : public testing::TestWithParam<int> {};
 
 TEST_P(EmulatedProblems, AgreeWithTheReference) {

@@ -69,8 +69,38 @@ TEST(Sm80Plan, EveryHeadDimHasABackwardInNinetyNineKilobytes) {
       EXPECT_LE(plan.config.smem, plan.device.smem_per_block) << plan.config.name;
       const Config config = backward_config(plan.config.row);
       EXPECT_GE(config.d, d);
-      EXPECT_EQ(config.extras, extras);
+      EXPECT_TRUE(config.extras);  // plain kernels need more
     }
+  }
+}
+
+TEST(Sm80Plan, EveryBackwardRowIsChosenForSomeProblem) {
+  for (int row = 0; row < kBackwardRows; ++row) {
+    const Config config = backward_config(row);
+    const int bytes = backward_shared_bytes(config);
+    EXPECT_EQ(choose_backward(config.element, config.d, config.extras, bytes), row);
+    const int smaller = choose_backward(config.element, config.d, config.extras, bytes - 1);
+    if (config.extras) {
+      EXPECT_EQ(smaller, -1);
+    } else {  // the extras kernel of the same type and d serves, too
+      const Config other = backward_config(smaller);
+      EXPECT_TRUE(other.extras);
+      EXPECT_EQ(other.element, config.element);
+      EXPECT_EQ(other.d, config.d);
+    }
+  }
+}
+
+// Scores of an extras kernel come in other units.
+TEST(Sm80Plan, APlainBackwardTakesTheKernelThatFits) {
+  for (const int d : {64, 128, 256}) {
+    Plan plan;
+    ASSERT_TRUE(plan_on(plain(d, d).backward(), "h200", &plan).ok());
+    EXPECT_FALSE(backward_config(plan.config.row).extras);
+    EXPECT_EQ(make_backward(plan).params.scale_log2, extras_of(plan.problem).score_scale);
+    ASSERT_TRUE(plan_on(plain(d, d).backward(), "a100", &plan).ok());
+    EXPECT_TRUE(backward_config(plan.config.row).extras);
+    EXPECT_EQ(make_backward(plan).params.scale_log2, 1.f);
   }
 }
 
@@ -78,7 +108,8 @@ TEST(Sm80Plan, ABackwardKeepsDeltaAndSumsOfDq) {
   ProblemBuilder builder = plain(64, 64);
   Plan plan;
   ASSERT_TRUE(plan_on(builder.backward(), "h200", &plan).ok());
-  EXPECT_EQ(plan.workspace, 4u * (2 * 4 * 500) + 128 + 4u * (2 * 500 * 4 * 64));  // 256 bytes each
+  constexpr unsigned kDelta = 4 * (2 * 4 * 500) + 128;          // both in multiples of 256 bytes
+  EXPECT_EQ(plan.workspace, kDelta + 4u * (2 * 4 * 512 * 64));  // whole tiles of 128 rows
 }
 
 TEST(Sm80Plan, AFixedOrderOfDqNeedsNoSums) {

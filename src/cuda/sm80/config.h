@@ -16,7 +16,11 @@ struct Config {
   int block_n = 0;                   // keys a block
   int warps = 0;                     // each owns block_m / warps rows
   bool extras =
-      false;  // softcap, bias, ALiBi, boolean mask, dropout, scale <= 0: what changes scores
+      false;        // softcap, bias, ALiBi, boolean mask, dropout, scale <= 0: what changes scores
+  int buffers = 1;  // the backward's: of Q, dO and dS tiles; with 2, loads run beside products
+  // How many of the backward's warps share out the rows of S and dP, of dK and dV (keys), of dQ;
+  // the others share out the columns.
+  int score_warps = 0, key_warps = 0, query_warps = 0;
 };
 
 constexpr int threads(const Config& c) { return 32 * c.warps; }
@@ -31,20 +35,45 @@ constexpr bool valid(const Config& c) {
          shared_bytes(c) <= 232448;
 }
 
-// The backward's: K and V blocks, Q and dO tiles, P and dS, then the record of the block.
+// A warp's piece of a matrix that the CTA's warps share out, `down` of them along its rows.
+struct Piece {
+  int rows, cols;
+  int across;  // warps along the columns
+};
+constexpr Piece piece_of(const Config& c, int rows, int cols, int down) {
+  const int across = c.warps / down;
+  return {rows / down, cols / across, across};
+}
+constexpr Piece score_piece(const Config& c) {
+  return piece_of(c, c.block_m, c.block_n, c.score_warps);
+}
+constexpr Piece key_piece(const Config& c) { return piece_of(c, c.block_n, c.d, c.key_warps); }
+constexpr Piece query_piece(const Config& c) { return piece_of(c, c.block_m, c.d, c.query_warps); }
+
+// The backward's: K and V blocks, Q and dO tiles, P and dS, LSE and delta of the tiles' rows, then
+// the record of the block.
 constexpr int backward_tile_bytes(const Config& c) {
-  return (2 * (c.block_m + c.block_n) * c.d + 2 * c.block_m * c.block_n) * 2;
+  return 4 * (c.block_n + c.buffers * c.block_m) * c.d +
+         2 * (1 + c.buffers) * c.block_m * c.block_n + 8 * c.buffers * c.block_m;
 }
 constexpr int backward_shared_bytes(const Config& c) { return backward_tile_bytes(c) + 128; }
 
-// Warps divide S by rows, then by keys; dK and dV by keys, then by columns; dQ by rows, then by
-// columns: 16 rows of the result each, and an equal share of its columns.
-constexpr int parts(const Config& c, int rows) { return c.warps / (rows / 16); }
+constexpr bool shares_out(const Config& c, int rows, int cols, int down) {
+  return down > 0 && c.warps % down == 0 && rows % (16 * down) == 0 &&
+         cols % (16 * (c.warps / down)) == 0;
+}
+// The warps that share keys of S, neighbours, are those that own these keys of dK and dV: only they
+// wait for each other in between.
+constexpr bool in_groups(const Config& c) {
+  const Piece keys = key_piece(c);
+  return c.score_warps % keys.across == 0 &&
+         c.score_warps / keys.across * keys.rows == score_piece(c).cols;
+}
 constexpr bool valid_backward(const Config& c) {
-  const int by_rows = parts(c, c.block_m), by_keys = parts(c, c.block_n);
-  return by_rows * c.block_m == 16 * c.warps && by_keys * c.block_n == 16 * c.warps &&
-         c.block_n / by_rows % 16 == 0 && c.d / by_rows % 16 == 0 && c.d / by_keys % 16 == 0 &&
-         backward_shared_bytes(c) <= 232448;
+  return shares_out(c, c.block_m, c.block_n, c.score_warps) &&
+         shares_out(c, c.block_n, c.d, c.key_warps) &&
+         shares_out(c, c.block_m, c.d, c.query_warps) && (c.buffers == 1 || c.buffers == 2) &&
+         2 * c.block_m <= threads(c) && backward_shared_bytes(c) <= 232448;
 }
 
 // The kernel that computes delta takes so many rows a CTA, 16 a warp, and 64 columns at a time.
@@ -68,18 +97,29 @@ inline constexpr Shape kForwardShapes[] = {
     {256,    64,    64,   4,   true},
 };
 // clang-format on
+
+// Warps own 32 rows of a result where there are enough of them, so that a fragment of the other
+// operand serves two groups of 16: reading fragments is what limits these kernels.
+struct BackwardShape {
+  Shape shape;
+  int buffers;
+  int score_warps, key_warps, query_warps;
+};
+
+// Plain kernels have an SM of 227 KB for themselves; extras kernels fit into 99 KB, and serve plain
+// calls of devices that do not grant more.
 // clang-format off
-inline constexpr Shape kBackwardShapes[] = {
-    //  d  queries keys  warps  extras
-    { 64,    64,   128,   8,   false},
-    { 64,    64,   128,   8,   true},
-    {128,    64,    64,   8,   false},
-    {128,    64,    64,   8,   true},
-    {256,    32,    32,   4,   false},
-    {256,    32,    32,   4,   true},
+inline constexpr BackwardShape kBackwardShapes[] = {
+    //  d  queries keys  warps  extras  buffers  warps along rows of S, dK, dQ
+    {{ 64,   128,   128,   8,   false},    2,    4, 4, 4},
+    {{ 64,    64,   128,   8,   true},     1,    2, 4, 2},
+    {{128,    64,   128,   8,   false},    2,    2, 4, 2},
+    {{128,    64,    64,   8,   true},     1,    4, 2, 2},
+    {{256,    64,    64,   8,   false},    2,    4, 2, 2},
+    {{256,    32,    32,   4,   true},     1,    2, 2, 1},
 };
 // clang-format on
-constexpr int kBackwardRows = 2 * static_cast<int>(sizeof(kBackwardShapes) / sizeof(Shape));
+constexpr int kBackwardRows = 2 * static_cast<int>(sizeof(kBackwardShapes) / sizeof(BackwardShape));
 constexpr int kForwardRows = 2 * static_cast<int>(sizeof(kForwardShapes) / sizeof(Shape));
 
 // Row 2 i is shape i in bf16, row 2 i + 1 in fp16.
@@ -88,7 +128,15 @@ constexpr Config config_of(const Shape& s, int row) {
       row % 2 == 0 ? Element::kBf16 : Element::kF16, s.d, s.block_m, s.block_n, s.warps, s.extras};
 }
 constexpr Config forward_config(int row) { return config_of(kForwardShapes[row / 2], row); }
-constexpr Config backward_config(int row) { return config_of(kBackwardShapes[row / 2], row); }
+constexpr Config backward_config(int row) {
+  const BackwardShape& s = kBackwardShapes[row / 2];
+  Config c = config_of(s.shape, row);
+  c.buffers = s.buffers;
+  c.score_warps = s.score_warps;
+  c.key_warps = s.key_warps;
+  c.query_warps = s.query_warps;
+  return c;
+}
 
 constexpr bool all_valid() {
   for (int row = 0; row < kForwardRows; ++row) {
@@ -114,12 +162,17 @@ constexpr int choose_forward(Element element, int d, bool extras, int shared_bud
   }
   return -1;
 }
-constexpr int choose_backward(Element element, int d, bool extras, int shared_budget) {
+constexpr int find_backward(Element element, int d, bool extras, int shared_budget) {
   for (int row = 0; row < kBackwardRows; ++row) {
     const Config c = backward_config(row);
     if (serves(c, element, d, extras) && backward_shared_bytes(c) <= shared_budget) return row;
   }
   return -1;
+}
+// The same; an extras kernel computes everything, so it also serves where no plain one fits.
+constexpr int choose_backward(Element element, int d, bool extras, int shared_budget) {
+  const int row = find_backward(element, d, extras, shared_budget);
+  return row >= 0 ? row : find_backward(element, d, true, shared_budget);
 }
 
 }  // namespace volley::cuda::v2

@@ -7,17 +7,24 @@
 #include "cuda/sm80/config.h"
 #include "cuda/sm80/output.cuh"
 #include "cuda/sm80/products.cuh"
+#include "cuda/sm80/query_sums.cuh"
 
 namespace volley::cuda::v2 {
 
 constexpr int kDeltaWarps = kDeltaRows / 16;
 using DeltaTile = Tile<kDeltaRows, 64>;
 
-// 64 columns of a tile's rows, from `first_col` on; zeros outside the tensor. Threads: the CTA.
+// 64 columns of a tile's rows, from `first_col` on; zeros outside the tensor. They are there after
+// a wait for copies and a barrier. Threads: the CTA.
 __device__ __forceinline__ void read_tile(const Output& from, const char* first_row, int rows,
                                           int first_col, int columns, const DeltaTile& to) {
+  constexpr int kThreads = 32 * kDeltaWarps;
   const auto* const data = reinterpret_cast<const Bits16*>(first_row);
-  for (int i = static_cast<int>(threadIdx.x); i < kDeltaRows * 64; i += 32 * kDeltaWarps) {
+  if (from.vector != 0) {
+    to.load<kThreads>(data + first_col, from.stride.axis[1], rows, columns - first_col);
+    return;
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < kDeltaRows * 64; i += kThreads) {
     const int row = i / 64, col = i % 64;
     const bool inside = row < rows && first_col + col < columns;
     Bits16* const place = to.at(0, row, col / 8) + col % 8;
@@ -41,11 +48,13 @@ __device__ __forceinline__ void compute_delta(const DeltaParams& p) {
     const int batch = static_cast<int>(tile / row_tiles / p.heads);
     const i64 left = p.query_rows - row;
     const int rows = static_cast<int>(left < kDeltaRows ? left : kDeltaRows);
-    float c[8] = {};
+    float c[1][8] = {};
     for (int col = 0; col < p.columns; col += 64) {
       ptx::sync_cta();  // all are done with the last columns
       read_tile(p.o, row_of(p.o, batch, row, head), rows, col, p.columns, o);
       read_tile(p.dout, row_of(p.dout, batch, row, head), rows, col, p.columns, dout);
+      ptx::commit_copies();
+      ptx::wait_copies<0>();
       ptx::sync_cta();
       multiply_part<kElement>(dout, 16 * warp, o, 16 * warp, c);
     }
@@ -57,7 +66,7 @@ __device__ __forceinline__ void compute_delta(const DeltaParams& p) {
     for (int half = 0; half < 2; ++half) {
       const int at = 16 * warp + r + 8 * half;
       if (at >= rows) continue;
-      const float odd = c[6 * half + 1], even = c[6 * half];
+      const float odd = c[0][6 * half + 1], even = c[0][6 * half];
       float delta = r % 2 != 0 ? odd : even;
       if (p.dlse != nullptr) {
         delta -= p.dlse[batch * p.dlse_stride.batch + head * p.dlse_stride.head +
@@ -68,17 +77,71 @@ __device__ __forceinline__ void compute_delta(const DeltaParams& p) {
   }
 }
 
-// Element after element. Threads: any.
+// Eight neighbours in a row. Threads: any.
+__device__ __forceinline__ void write_vector(const DqParams& p, const float* sums, char* row,
+                                             int col) {
+  const float4 even = *reinterpret_cast<const float4*>(sums);
+  const float4 odd = *reinterpret_cast<const float4*>(sums + 32);
+  const float values[8] = {even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w};
+  if (p.dq.vector != 0 && p.accumulate == 0) {
+    u32 pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float low = values[2 * i] * p.scale, high = values[2 * i + 1] * p.scale;
+      pairs[i] = p.dq.type == kBf16 ? ptx::pack_bf16(low, high) : ptx::pack_f16(low, high);
+    }
+    *reinterpret_cast<uint4*>(reinterpret_cast<Bits16*>(row) + col) =
+        make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (col + i < p.columns) {
+      put_number(p.dq, row, col + i, values[i] * p.scale, p.accumulate != 0);
+    }
+  }
+}
+
+// dq = 0 in rows `begin` to `end` - 1 of one batch, all heads. Threads: a whole warp.
+__device__ __forceinline__ void clear_dq(const DqParams& p, int batch, i64 begin, i64 end) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (i64 row = begin; row < end; ++row) {
+    for (int head = 0; head < p.heads; ++head) {
+      char* const to = row_of(p.dq, batch, row, head);
+      for (int col = lane; col < p.columns; col += 32) put_number(p.dq, to, col, 0.f, false);
+    }
+  }
+}
+
+// Tile after tile. A warp takes 8 rows and 32 columns at a time: whole sectors of what it reads and
+// of what it writes. Threads: any number of warps.
 __device__ __forceinline__ void write_dq(const DqParams& p) {
-  const i64 step = static_cast<i64>(gridDim.x) * blockDim.x;
-  for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.elements; i += step) {
-    const int col = static_cast<int>(i % p.columns);
-    const int head = static_cast<int>(i / p.columns % p.heads);
-    const i64 token = i / p.columns / p.heads;
-    char* const row =
-        row_of(p.dq, static_cast<int>(token / p.query_rows), token % p.query_rows, head);
-    put_number(p.dq, row, col, p.sums[(token * p.heads + head) * p.d + col] * p.scale,
-               p.accumulate != 0);
+  const int threads = static_cast<int>(blockDim.x);
+  const int vectors = (p.columns + 7) / 8;  // of a row
+  for (i64 number = blockIdx.x; number < p.tiles; number += gridDim.x) {
+    const i64 batch_head = number / p.q_tiles;
+    const int tile = static_cast<int>(number - batch_head * p.q_tiles);
+    const int batch = static_cast<int>(batch_head / p.heads);
+    const int head = static_cast<int>(batch_head - i64{batch} * p.heads);
+    const Sequence rows = read_sequence(p, batch);
+    const int first_row = tile * p.block_m, left = rows.sq - first_row;
+    if (left <= 0) continue;
+    const float* const sums =
+        p.sums + sum_tile(p, rows, batch, head, tile, p.block_m) * (p.block_m * p.d);
+    char* const to =
+        row_of(p.dq, p.lengths.cu_q != nullptr ? 0 : batch, i64{rows.q_base} + first_row, head);
+    for (int i = static_cast<int>(threadIdx.x); i < p.block_m * vectors; i += threads) {
+      const int row = i / 8 / vectors * 8 + i % 8, col = i / 8 % vectors * 8;
+      if (row < left) {
+        write_vector(p, sums + place_of_sum(p.piece, row, col),
+                     to + size_of(p.dq.type) * row * p.dq.stride.axis[1], col);
+      }
+    }
+  }
+  if (p.accumulate == 0) {
+    const i64 warps = threads / 32;
+    for_unused_rows(p, blockIdx.x * warps + threadIdx.x / 32, gridDim.x * warps,
+                    [&](int batch, i64 begin, i64 end) { clear_dq(p, batch, begin, end); });
   }
 }
 

@@ -40,29 +40,31 @@ __device__ __forceinline__ void put_number(const Output& o, char* row, int col, 
   }
 }
 
-// Where a warp puts 16 rows of a result down on its way to memory: rows of a tile that no other
+// Where a warp puts 16 rows of a result down on its way to memory: a place in a tile that no other
 // warp reads or writes any more, in which it then finds neighbours side by side.
 template <int kRows, int kCols>
 struct Stage {
   Tile<kRows, kCols> tile;
-  int row;  // the first
+  int row;        // the first
+  int first = 0;  // column, counted in 16-bit elements, a multiple of 8
 
   // The place of an element of type Type.
   template <class Type>
   __device__ __forceinline__ Type* at(int r, int col) const {
     constexpr int kPerVector = 16 / sizeof(Type);
-    return reinterpret_cast<Type*>(tile.at(row, r, col / kPerVector)) + col % kPerVector;
+    return reinterpret_cast<Type*>(tile.at(row, r, first / 8 + col / kPerVector)) +
+           col % kPerVector;
   }
 };
 
-// Writes the first `rows` rows and `columns` columns of what is staged as 16-bit values.
-// Threads: a whole warp.
-template <int kRows, int kCols>
+// Writes the first `rows` rows and `columns` columns, at most kOwn, of what is staged as 16-bit
+// values. Threads: a whole warp.
+template <int kOwn, int kRows, int kCols>
 __device__ __forceinline__ void copy_out(const Output& o, const Stage<kRows, kCols>& stage,
                                          char* to, int rows, int columns) {
   const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
   if (o.vector != 0) {
-    constexpr int kVectors = kCols / 8;
+    constexpr int kVectors = kOwn / 8;
     for (int i = lane; i < 16 * kVectors; i += 32) {
       const int r = i / kVectors, col = i % kVectors * 8;
       if (r < rows && col < columns) {
@@ -114,11 +116,11 @@ __device__ __forceinline__ void write_rows(const Output& o, const Stage<kRows, k
           ptx::pack<kElement>(values[i] * factor[slot], values[i + 1] * factor[slot]);
     }
     ptx::sync_warp();
-    copy_out(o, stage, to + 2 * first_col * o.stride.axis[3], rows, own);
+    copy_out<2 * kCount>(o, stage, to + 2 * first_col * o.stride.axis[3], rows, own);
     return;
   }
-  constexpr int kPieces = 4 * kCount > kCols ? 4 * kCount / kCols : 1;  // a row has room for
-  constexpr int kPiece = kCount / kPieces;                              // kCols / 2 floats
+  constexpr int kPieces = 2;  // there is room for half as many floats
+  constexpr int kPiece = kCount / kPieces;
 #pragma unroll
   for (int piece = 0; piece < kPieces; ++piece) {
     ptx::sync_warp();

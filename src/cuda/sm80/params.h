@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cuda/params.h"
+#include "cuda/sm80/config.h"
 
 namespace volley::cuda::v2 {
 
@@ -81,7 +82,7 @@ struct BackwardParams {
   const float* lse;  // (b, hq, sq)
   Strides lse_stride;
   const float* delta;  // (b, hq, query_rows): DeltaParams
-  float* dq;           // (b, query_rows, hq, d): sums without the softmax scale; null: not wanted
+  float* dq;           // (b, hq, sum_tiles) tiles of sums without the scale: query_sums.cuh; or null
   Output dk;           // (b, sk, hk, d)
   Output dv_out;       // (b, sk, hk, dv)
   float scale_log2;    // as the forward's
@@ -97,6 +98,7 @@ struct BackwardParams {
   int blocks;          // of all key heads and sequences
   int accumulate;      // 1: dk and dv_out are added to
   i64 query_rows;      // of a batch of q
+  i64 sum_tiles;       // of a batch and head
   Lengths lengths;
   Extras extras;
 };
@@ -115,15 +117,19 @@ struct DeltaParams {
 
 // The sums of dq, to where they belong.
 struct DqParams {
-  const float* sums;  // (b, query_rows, hq, d)
+  const float* sums;  // (b, hq, sum_tiles) tiles: query_sums.cuh
   Output dq;
   float scale;  // softmax scale
+  int sq, sk;   // a sequence, at most
   int heads;
-  int d;        // columns of a row of sums
   int columns;  // of dq
   int accumulate;
-  i64 query_rows;
-  i64 elements;  // of dq
+  int block_m, d;  // rows and columns of a tile
+  Piece piece;     // a warp's of it
+  int q_tiles;     // of a sequence, at most
+  i64 tiles;       // of all heads and sequences
+  i64 sum_tiles;   // of a batch and head
+  Lengths lengths;
 };
 
 // A copy of any 16-bit tensor that can be read as an Operand: (batch, rows, heads, columns) without

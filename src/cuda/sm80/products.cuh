@@ -57,48 +57,64 @@ __device__ __forceinline__ void multiply(const u32 (&a)[kGroups][kRows / 4],
   }
 }
 
-// c += A B^T for 16 rows of `a` and 2 kCount rows of `b`, from the row `first` on.
+// c += A B^T: rows [row, row + 16 kGroups) of `a` with rows [first, first + 2 kCount) of `b`, over
+// kCols columns. What tiles hold in the columns past the call's head dim are zeros.
 // Threads: a whole warp.
-template <Element kElement, int kRowsA, int kRowsB, int kCols, int kCount>
+template <Element kElement, int kGroups, int kRowsA, int kRowsB, int kCols, int kCount>
 __device__ __forceinline__ void multiply_part(const Tile<kRowsA, kCols>& a, int row,
                                               const Tile<kRowsB, kCols>& b, int first,
-                                              float (&c)[kCount]) {
-  const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
+                                              float (&c)[kGroups][kCount]) {
+  const auto of_a = Fragments<kCols>::down(a, row, 0), of_b = Fragments<kCols>::across(b, first, 0);
 #pragma unroll
-  for (int step = 0; step < kCols / 16; ++step) {
-    u32 left[4], right[4];
-    a.a_fragment(lane, row, step, left);
+  for (int k = 0; k < kCols; k += 16) {
+    u32 left[kGroups][4];
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) of_a.load(16 * g, k, left[g]);
 #pragma unroll
     for (int n = 0; n < 2 * kCount; n += 16) {
-      b.b_of_transposed(lane, first + n, step, right);
-      ptx::mma<kElement>(&c[n / 2], left, right[0], right[1]);
-      ptx::mma<kElement>(&c[n / 2 + 4], left, right[2], right[3]);
+      u32 right[4];
+      of_b.load(n, k, right);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        ptx::mma<kElement>(&c[g][n / 2], left[g], right[0], right[1]);
+        ptx::mma<kElement>(&c[g][n / 2 + 4], left[g], right[2], right[3]);
+      }
     }
   }
 }
 
 // c += op(A) B with all columns of op(A), which is `a` or, with kTransposed, `a` transposed: rows
-// [16 group, 16 group + 16) of op(A), columns of `b` from 16 * first on. Threads: a whole warp.
-template <Element kElement, bool kTransposed, int kRowsA, int kColsA, int kRowsB, int kColsB,
-          int kCount>
-__device__ __forceinline__ void multiply_columns(const Tile<kRowsA, kColsA>& a, int group,
+// [row, row + 16 kGroups) of op(A), columns [first, first + 2 kCount) of `b`; both are multiples of
+// 16. Threads: a whole warp.
+template <Element kElement, bool kTransposed, int kGroups, int kRowsA, int kColsA, int kRowsB,
+          int kColsB, int kCount>
+__device__ __forceinline__ void multiply_columns(const Tile<kRowsA, kColsA>& a, int row,
                                                  const Tile<kRowsB, kColsB>& b, int first,
-                                                 float (&c)[kCount]) {
+                                                 float (&c)[kGroups][kCount]) {
   static_assert(kRowsB == (kTransposed ? kRowsA : kColsA));
-  const int lane = ptx::opaque(static_cast<int>(threadIdx.x) % 32);
+  const auto of_a =
+      kTransposed ? Fragments<kColsA>::across(a, 0, row) : Fragments<kColsA>::down(a, row, 0);
+  const auto of_b = Fragments<kColsB>::down(b, 0, first);
 #pragma unroll
-  for (int step = 0; step < kRowsB / 16; ++step) {
-    u32 left[4], right[4];
-    if constexpr (kTransposed) {
-      a.a_of_transposed(lane, group, step, left);
-    } else {
-      a.a_fragment(lane, 16 * group, step, left);
+  for (int k = 0; k < kRowsB; k += 16) {
+    u32 left[kGroups][4];
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      if constexpr (kTransposed) {
+        of_a.load_transposed(k, 16 * g, left[g]);
+      } else {
+        of_a.load(16 * g, k, left[g]);
+      }
     }
 #pragma unroll
-    for (int n = 0; n < kCount / 8; ++n) {
-      b.b_fragment(lane, 16 * step, first + n, right);
-      ptx::mma<kElement>(&c[8 * n], left, right[0], right[1]);
-      ptx::mma<kElement>(&c[8 * n + 4], left, right[2], right[3]);
+    for (int n = 0; n < 2 * kCount; n += 16) {
+      u32 right[4];
+      of_b.load_transposed(k, n, right);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        ptx::mma<kElement>(&c[g][n / 2], left[g], right[0], right[1]);
+        ptx::mma<kElement>(&c[g][n / 2 + 4], left[g], right[2], right[3]);
+      }
     }
   }
 }

@@ -9,6 +9,16 @@
 
 namespace volley::cuda::v2 {
 
+// Of the thread in its warp, of the warp in the CTA: read anew, so that what is computed from them
+// does not wait in registers. Unsigned on the way, so that the compiler knows they are not
+// negative.
+__device__ __forceinline__ int own_lane() {
+  return static_cast<int>(static_cast<u32>(ptx::opaque(static_cast<int>(threadIdx.x))) % 32);
+}
+__device__ __forceinline__ int own_warp() {
+  return static_cast<int>(static_cast<u32>(ptx::opaque(static_cast<int>(threadIdx.x))) / 32);
+}
+
 template <int kRows, int kCols>
 struct Tile {
   static constexpr int kVectors = kCols / 8;  // of a row
@@ -17,9 +27,12 @@ struct Tile {
   Bits16* data;
 
   // Where vector `vector` of row `base + row` lies; `base` is a multiple of 8.
-  __device__ __forceinline__ Bits16* at(int base, int row, int vector) const {
+  __device__ __forceinline__ static int offset(int base, int row, int vector) {
     const int permutation = kVectors == 4 ? row / 2 % 4 : row % 8;
-    return data + (base + row) * kCols + (vector ^ permutation) * 8;
+    return (base + row) * kCols + (vector ^ permutation) * 8;
+  }
+  __device__ __forceinline__ Bits16* at(int base, int row, int vector) const {
+    return data + offset(base, row, vector);
   }
 
   // Starts to copy the first `rows` rows and `cols` columns at `from`; the rest becomes zeros, and
@@ -48,13 +61,6 @@ struct Tile {
     ptx::load_matrices(at(row, lane % 16, 2 * step + lane / 16), a);
   }
 
-  // The same of this tile transposed: rows [16 group, 16 group + 16) of the operand are columns of
-  // the tile, its columns [16 step, 16 step + 16) are rows. Threads: a whole warp.
-  __device__ __forceinline__ void a_of_transposed(int lane, int group, int step,
-                                                  u32 (&a)[4]) const {
-    ptx::load_transposed(at(16 * step, lane / 16 * 8 + lane % 8, 2 * group + lane / 8 % 2), a);
-  }
-
   // The B fragments of the product with this tile transposed: its rows [row, row + 16) are two
   // groups of 8 output columns, b[0], b[1] the first's and b[2], b[3] the second's; k is columns
   // [16 step, 16 step + 16). Threads: a whole warp.
@@ -67,6 +73,50 @@ struct Tile {
   __device__ __forceinline__ void b_fragment(int lane, int row, int group, u32 (&b)[4]) const {
     ptx::load_transposed(at(row, lane % 16, 2 * group + lane / 16), b);
   }
+};
+
+// Reads a piece of a tile, 16 rows and 16 columns at a time: the four 8x8 matrices of an ldmatrix.
+// Both coordinates of a read are constants, so it takes an exclusive or, a sum and the load.
+template <int kCols>
+class Fragments {
+ public:
+  // The piece begins at (first_row, first_col), multiples of 16. Matrices 0 and 1 lie one below the
+  // other, 2 and 3 right of them: A fragments and, transposed, those of B.
+  template <int kRows>
+  __device__ __forceinline__ static Fragments down(const Tile<kRows, kCols>& tile, int first_row,
+                                                   int first_col) {
+    const int lane = own_lane();
+    return {tile.data, tile.offset(first_row, lane % 16, first_col / 8 + lane / 16)};
+  }
+  // Matrices 0 and 1 lie side by side, 2 and 3 below them: B fragments of the product with the
+  // transposed tile and, transposed, A fragments of the transposed tile.
+  template <int kRows>
+  __device__ __forceinline__ static Fragments across(const Tile<kRows, kCols>& tile, int first_row,
+                                                     int first_col) {
+    const int lane = own_lane();
+    return {tile.data,
+            tile.offset(first_row, lane / 16 * 8 + lane % 8, first_col / 8 + lane / 8 % 2)};
+  }
+
+  // From (row, col) of the piece on, multiples of 16; `col` and `first_col` have no bit in common,
+  // as where the width of pieces is a power of two. Threads: a whole warp.
+  __device__ __forceinline__ void load(int row, int col, u32 (&r)[4]) const {
+    ptx::load_matrices(at(row, col), r);
+  }
+  __device__ __forceinline__ void load_transposed(int row, int col, u32 (&r)[4]) const {
+    ptx::load_transposed(at(row, col), r);
+  }
+
+ private:
+  __device__ __forceinline__ Fragments(const Bits16* data, int offset)
+      : data_(data), offset_(offset) {}
+
+  __device__ __forceinline__ const Bits16* at(int row, int col) const {
+    return data_ + ((offset_ ^ col % 64) + row * kCols + col / 64 * 64);
+  }
+
+  const Bits16* data_;
+  int offset_;  // of the lane's row of the first matrices
 };
 
 }  // namespace volley::cuda::v2
