@@ -4,6 +4,7 @@
 // workspace, and those sums to dq. Or dq, and dbias, by a kernel of their own, and dsink
 // (sm80_query_gradients.cpp).
 #include <algorithm>
+#include <bit>
 
 #include "cuda/sm80/config.h"
 #include "cuda/sm80_launch.h"
@@ -20,6 +21,15 @@ i64 sum_tiles(const Problem& problem, const Config& config) {
   const i64 rows = problem[Role::kQ].shape[1];
   return problem.has(Role::kCuSeqlensQ) ? rows / config.block_m + problem.b
                                         : (rows + config.block_m - 1) / config.block_m;
+}
+
+// So many key heads that q, dO and the sums of dq of their query heads fill a third of a large L2.
+int section_of(const Problem& problem, const Config& config) {
+  constexpr i64 kBytes = 16 << 20;
+  const i64 bytes = 8 * problem.group() * std::max<i64>(problem.max_sq, 1) * config.d;
+  const auto heads = static_cast<uint64_t>(std::max<i64>(kBytes / bytes, 1));
+  return static_cast<int>(std::min<i64>(static_cast<i64>(std::bit_floor(heads)),
+                                        std::max<i64>(problem.b * problem.hk, 1)));
 }
 
 BackwardParams make_params(const Problem& problem, const Config& config) {
@@ -41,6 +51,7 @@ BackwardParams make_params(const Problem& problem, const Config& config) {
   p.group = static_cast<int>(problem.group());
   p.key_blocks = static_cast<int>((problem.max_sk + config.block_n - 1) / config.block_n);
   p.blocks = static_cast<int>(problem.b * problem.hk * p.key_blocks);
+  p.section = section_of(problem, config);
   p.accumulate = problem.accumulate_grads ? 1 : 0;
   p.query_rows = problem[Role::kQ].shape[1];
   p.sum_tiles = sum_tiles(problem, config);

@@ -21,15 +21,22 @@ struct KeyWork {
   int first_tile, end_tile;
 };
 
+// Block `number`. First come the first blocks of the heads of a section, which see the most queries
+// under a causal mask, then their second blocks: long ones before short ones, and few heads at a
+// time, whose q, dO and sums of dq stay in L2.
 template <Config C>
 __device__ __forceinline__ KeyWork find_key_work(const BackwardParams& p, int number) {
   KeyWork work;
   work.number = number;
   const int key_heads = p.heads / p.group;
-  const int batch_head = number / p.key_blocks;
+  const int first_head = number / (p.section * p.key_blocks) * p.section;
+  const int heads = min(p.section, p.blocks / p.key_blocks - first_head);
+  const int in_section = number - first_head * p.key_blocks;
+  const int block = in_section / heads;
+  const int batch_head = first_head + in_section - block * heads;
   work.batch = batch_head / key_heads;
   work.key_head = batch_head - work.batch * key_heads;
-  work.first_key = (number - batch_head * p.key_blocks) * C.block_n;
+  work.first_key = block * C.block_n;
   work.rows = read_sequence(p, work.batch);
   const int shift = p.lengths.relative != 0 ? work.rows.sk - work.rows.sq : 0;
   work.band = {p.lengths.low + shift, p.lengths.high + shift, work.rows.sk};

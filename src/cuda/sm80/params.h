@@ -96,6 +96,7 @@ struct BackwardParams {
   int group;           // hq / hk
   int key_blocks;      // of a sequence, at most
   int blocks;          // of all key heads and sequences
+  int section;         // key heads whose blocks are interleaved
   int accumulate;      // 1: dk and dv_out are added to
   i64 query_rows;      // of a batch of q
   i64 sum_tiles;       // of a batch and head
