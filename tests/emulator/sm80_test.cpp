@@ -109,6 +109,30 @@ TEST(EmulatedSm80, OneCtaComputesAllGradients) {
   }
 }
 
+// What a value holds that no query sees has no part in any gradient, not even as 0 times NaN.
+TEST(EmulatedSm80, ValuesThatNobodySeesHaveNoGradients) {
+  for (const double softcap : {0., 20.}) {  // plain and extras kernels
+    for (const int64_t d : {64, 128, 256}) {
+      Case c;
+      c.op = VOLLEY_OP_BACKWARD;
+      c.d = c.dv = d;
+      c.sq = 100;
+      c.sk = 150;
+      c.causal = true;
+      c.alignment = VOLLEY_ALIGN_TOP_LEFT;
+      c.softcap = softcap;
+      Instance instance = build(c);
+      for (int64_t j = c.sq; j < c.sk; ++j) {
+        for (int64_t x = 0; x < d; ++x) {
+          instance[Role::kV].set(instance.index(Role::kV, 0, j, 0, x), x % 2 == 0 ? NAN : INFINITY);
+        }
+      }
+      const Verdict verdict = check_backward(instance, kBackend);
+      EXPECT_EQ(verdict.result, Result::kPassed) << describe(c) << ": " << verdict.sentence;
+    }
+  }
+}
+
 class EmulatedProblems : public testing::TestWithParam<int> {};
 
 TEST_P(EmulatedProblems, AgreeWithTheReference) {

@@ -171,11 +171,11 @@ class Backward {
     }
   }
 
-  // Is there a query in the tile that does not see all keys of the block, or a row past the last?
+  // Is there a query in the tile that does not see all keys of the block? Rows past the last one do
+  // no harm: their q, dO, LSE and delta are 0, and so are their part of dV and their dS.
   __device__ __forceinline__ bool hides_keys(int first_row) const {
-    const int end_row = first_row + C.block_m;
-    return end_row > work_.rows.sq ||
-           first_key<MaskKind::kGeneral>(work_.band, end_row - 1) > work_.first_key ||
+    const int last_row = first_row + C.block_m - 1;
+    return first_key<MaskKind::kGeneral>(work_.band, last_row) > work_.first_key ||
            end_key<MaskKind::kGeneral>(work_.band, first_row) < work_.first_key + C.block_n;
   }
 
