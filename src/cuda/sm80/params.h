@@ -82,24 +82,24 @@ struct BackwardParams {
   const float* lse;  // (b, hq, sq)
   Strides lse_stride;
   const float* delta;  // (b, hq, query_rows): DeltaParams
-  float* dq;           // (b, hq, sum_tiles) tiles of sums without the scale: query_sums.cuh; or null
-  Output dk;           // (b, sk, hk, d)
-  Output dv_out;       // (b, sk, hk, dv)
-  float scale_log2;    // as the forward's
-  float scale;         // softmax scale
-  float keep_scale;    // 1 / (1 - dropout_p)
-  int sq, sk;          // a sequence, at most
-  int d, dv;           // columns of q and k, of v and dout, multiples of 8
-  int k_columns;       // of dk
-  int v_columns;       // of dv_out
-  int heads;           // hq
-  int group;           // hq / hk
-  int key_blocks;      // of a sequence, at most
-  int blocks;          // of all key heads and sequences
-  int section;         // key heads whose blocks are interleaved
-  int accumulate;      // 1: dk and dv_out are added to
-  i64 query_rows;      // of a batch of q
-  i64 sum_tiles;       // of a batch and head
+  float* dq;         // (b, hq, sum_tiles) tiles of sums without the scale: query_sums.cuh; or null
+  Output dk;         // (b, sk, hk, d)
+  Output dv_out;     // (b, sk, hk, dv)
+  float scale_log2;  // as the forward's
+  float scale;       // softmax scale
+  float keep_scale;  // 1 / (1 - dropout_p)
+  int sq, sk;        // a sequence, at most
+  int d, dv;         // columns of q and k, of v and dout, multiples of 8
+  int k_columns;     // of dk
+  int v_columns;     // of dv_out
+  int heads;         // hq
+  int group;         // hq / hk
+  int key_blocks;    // of a sequence, at most
+  int blocks;        // of all key heads and sequences
+  int section;       // key heads whose blocks are interleaved
+  int accumulate;    // 1: dk and dv_out are added to
+  i64 query_rows;    // of a batch of q
+  i64 sum_tiles;     // of a batch and head
   Lengths lengths;
   Extras extras;
 };
