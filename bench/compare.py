@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Times Volley's forward beside its peers in one process and writes a record.
+"""Times Volley's forward or backward beside its peers in one process and writes a record.
 
-    bench/compare.py --library LIBVOLLEY_SO --facts FACTS_JSON --out PART.json
+    bench/compare.py --library LIBVOLLEY_SO --facts FACTS_JSON --out PART.json [--op fwd|bwd]
                      [--only TEXT]... [--part I/N] [--peers fa3,fa4,cudnn,fa2,volley_v2]
 
 Needs torch with CUDA; the peers are torch's own cuDNN and FlashAttention-2, and where they are
-installed FlashAttention-3 (fa3-fwd) and FlashAttention-4 (flash-attn-4); volley_v2, our sm80
-kernels on the same card, takes part when it is named, also with every base one element off. Every
-output is compared with a reference before it is timed; a wrong or refused one becomes an error row.
-A cell is called "bf16 d 64 causal s 512"; --only takes those that hold TEXT, --part one of N equal
-shares, so that no process runs for long: bench/merge.py makes one record of the parts. FACTS_JSON
-(of scripts/gpu_check.sh) has `machine` and `source`. Fields and protocols: docs/tuning.md.
+installed, for the forward, FlashAttention-3 (fa3-fwd) and FlashAttention-4 (flash-attn-4);
+volley_v2, our sm80 kernels on the same card, takes part when it is named, also with every base one
+element off. Every output is compared with a reference before it is timed; a wrong or refused one
+becomes an error row. A cell is called "bf16 d 64 causal s 512"; --only takes those that hold TEXT,
+--part one of N equal shares, so that no process runs for long: bench/merge.py makes one record of
+the parts. FACTS_JSON (of scripts/gpu_check.sh) has `machine` and `source`. Fields and protocols:
+docs/tuning.md.
 """
 import argparse
 import json
-import math
 import time
 
 import torch
@@ -23,13 +23,10 @@ import torch
 import contestants
 import protocol
 import volley_abi
+from operations import OPERATIONS
 
 TOKENS = 16384  # b * sq, the same work for the card in every cell
 WIDTH = 2048    # hq * d
-LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
-KINDS = [("bf16", 64), ("bf16", 128), ("bf16", 256), ("fp16", 128)]
-# One rounding of the weights and one of the output, with room, beside the largest output.
-ALLOWED = {"bf16": 2 ** -6, "fp16": 2 ** -9}
 
 
 def name_of(cell):
@@ -37,32 +34,22 @@ def name_of(cell):
     return f"{cell['dtype']} d {cell['d']} {mask} s {cell['sq']}"
 
 
-def cells():
-    for dtype, d in KINDS:
+def cells(op):
+    for dtype, d in OPERATIONS[op].kinds:
         for causal in (False, True):
-            for s in LENGTHS:
-                yield {"op": "fwd", "dtype": dtype, "mode": "default", "variant": "plain", "d": d,
+            for s in OPERATIONS[op].lengths:
+                yield {"op": op, "dtype": dtype, "mode": "default", "variant": "plain", "d": d,
                        "dv": d, "hq": WIDTH // d, "hk": WIDTH // d, "b": TOKENS // s, "sq": s,
                        "sk": s, "causal": causal}
 
 
-def chosen(only, part):
+def chosen(op, only, part):
     """Cells whose name holds one of `only`; of these share I of N, each N-th, so that shares take
     about as long."""
     index, shares = (int(x) for x in part.split("/"))
-    wanted = [c for c in cells() if not only or any(f"{text} " in f"{name_of(c)} "
-                                                    for text in only)]
+    wanted = [c for c in cells(op) if not only or any(f"{text} " in f"{name_of(c)} "
+                                                      for text in only)]
     return [c for i, c in enumerate(wanted) if i % shares == index - 1]
-
-
-def reference(q, k, v, causal, batch, head):
-    """One head in float64: 2 GB of scores at 16k tokens."""
-    q, k, v = (x[batch, :, head].double() for x in (q, k, v))
-    scores = q @ k.T / math.sqrt(q.shape[-1])
-    if causal:
-        keep = torch.ones(scores.shape, dtype=torch.bool, device=q.device).tril()
-        scores.masked_fill_(~keep, -math.inf)
-    return torch.softmax(scores, -1) @ v
 
 
 def deviation(o, wanted, allowed):
@@ -84,12 +71,13 @@ def ready(make, inputs, checks, allowed):
     """(launch, None) or (None, sentence)."""
     try:
         launch = make(*inputs)
-        o = launch()
+        outputs = launch()
         torch.cuda.synchronize()
-        for (batch, head), wanted in checks.items():
-            sentence = deviation(o[batch, :, head], wanted, allowed)
-            if sentence is not None:
-                return None, f"wrong at batch {batch}, head {head}: {sentence}"
+        for (batch, head), exact in checks.items():
+            for i, (output, wanted) in enumerate(zip(outputs, exact, strict=True)):
+                sentence = deviation(output[batch, :, head], wanted, allowed)
+                if sentence is not None:
+                    return None, f"output {i} wrong at batch {batch}, head {head}: {sentence}"
         protocol.capture(launch, 1)  # as the timing will
         return launch, None
     except Exception as failure:  # peers raise what they like; it becomes the row's error
@@ -98,21 +86,27 @@ def ready(make, inputs, checks, allowed):
 
 def run_cell(library, cell, run, peers):
     torch.manual_seed(cell["sq"] + cell["d"])
+    operation = OPERATIONS[cell["op"]]
     shape = (cell["b"], cell["sq"], cell["hq"], cell["d"])
     dtype = contestants.DTYPES[cell["dtype"]]
-    inputs = [*(torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3)), cell["causal"]]
-    checks = {at: reference(*inputs, *at) for at in {(0, 0), (cell["b"] - 1, cell["hq"] - 1)}}
+    tensors = [torch.randn(shape, device="cuda", dtype=dtype) for _ in range(operation.inputs)]
+    checks = {(batch, head): operation.exact([x[batch, :, head].double() for x in tensors],
+                                             cell["causal"])
+              for batch, head in {(0, 0), (cell["b"] - 1, cell["hq"] - 1)}}
+    inputs = [*tensors, cell["causal"]]
     launches, rows = {}, []
-    for name, make in contestants.makers(library, cell["dtype"], peers).items():
-        launch, sentence = ready(make, inputs, checks, ALLOWED[cell["dtype"]])
+    for name, make in operation.makers(library, cell["dtype"], peers).items():
+        launch, sentence = ready(make, inputs, checks, operation.allowed[cell["dtype"]])
         if sentence is None:
             launches[name] = launch
         else:
             rows.append({**cell, **identity(name), "error": sentence, "run": run})
-    flops = 4 * TOKENS * cell["hq"] * cell["sk"] * cell["d"] / (2 if cell["causal"] else 1)
-    for protocol_name in ("sustained", "burst"):
-        timed = getattr(protocol, protocol_name)(launches)
-        for name, times in timed.items():
+    pairs = TOKENS * cell["hq"] * cell["sk"] / (2 if cell["causal"] else 1)
+    flops = operation.flops * pairs * cell["d"]
+    timed = {"sustained": protocol.sustained(launches, operation.launches),
+             "burst": protocol.burst(launches)}
+    for protocol_name, times_of in timed.items():
+        for name, times in times_of.items():
             rows.append({**cell, **identity(name), "protocol": protocol_name, **times,
                          "tflops": flops / times["ms"] / 1e9, "run": run})
     return rows
@@ -132,6 +126,7 @@ def main():
     parser.add_argument("--library", required=True)
     parser.add_argument("--facts", required=True)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--op", choices=list(OPERATIONS), default="fwd")
     parser.add_argument("--only", action="append")
     parser.add_argument("--part", default="1/1")
     parser.add_argument("--peers", default="fa3,fa4,cudnn,fa2")
@@ -146,7 +141,7 @@ def main():
               "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
               "peers": contestants.versions(),
               "rows": []}
-    for run, cell in enumerate(chosen(options.only, options.part), 1):
+    for run, cell in enumerate(chosen(options.op, options.only, options.part), 1):
         begin = time.perf_counter()
         rows = run_cell(library, cell, run, options.peers.split(","))
         record["rows"] += rows

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who takes part in bench/compare.py: Volley through its C ABI, and its peers on Hopper.
 
-A contestant is a launch: it enqueues one forward on torch's current stream and returns the output,
-(batch, tokens, heads, head dim). Peers that are not installed are absent; one that does not offer a
-cell fails when it is made or first called, and the record says so.
+A contestant is a launch: it enqueues one forward or one backward on torch's current stream and
+returns the outputs, o or dq, dk, dv, each (batch, tokens, heads, head dim). Peers that are not
+installed are absent; one that does not offer a cell fails when it is made or first called, and the
+record says so.
 """
 import importlib.metadata
 import math
@@ -42,8 +43,30 @@ def volley(library, backend, q, k, v, causal):
 
     def launch():
         plan.run(workspace.data_ptr(), torch.cuda.current_stream().cuda_stream)
-        return o
+        return (o,)
 
+    return launch
+
+
+def volley_backward(library, backend, q, k, v, dout, causal):
+    """Of o and LSE by the same backend's forward."""
+    o, (b, s, h, _) = torch.empty_like(dout), q.shape
+    lse = torch.empty((b, h, s), dtype=torch.float32, device=q.device)
+    tensors = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
+    options = {"backend": backend, "causal": int(causal)}
+    forward = library.plan(*(view(x) for x in tensors.values()), **options)
+    workspace = torch.empty(forward.workspace_size, dtype=torch.uint8, device=q.device)
+    forward.run(workspace.data_ptr(), torch.cuda.current_stream().cuda_stream)
+    gradients = {f"d{name}": torch.full_like(tensors[name], math.nan) for name in "qkv"}
+    views = {name: view(x) for name, x in {**tensors, **gradients, "dout": dout}.items()}
+    plan = library.plan_backward(views, **options)
+    workspace = torch.empty(plan.workspace_size, dtype=torch.uint8, device=q.device)
+
+    def launch():
+        plan.run(workspace.data_ptr(), torch.cuda.current_stream().cuda_stream)
+        return tuple(gradients.values())
+
+    launch.keep = (tensors, dout)  # the plan has addresses only
     return launch
 
 
@@ -58,7 +81,34 @@ def of_torch(backend, q, k, v, causal):
 
     def launch():
         with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2)
+            return (F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2),)
+
+    return launch
+
+
+def flash_backward(q, k, v, dout, causal):
+    """torch's own operator: autograd would add host time, and a stream of its own."""
+    q, k, v, dout = (x.transpose(1, 2) for x in (q, k, v, dout))
+    o, lse, cu_q, cu_k, max_q, max_k, seed, offset, _ = \
+        torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False)
+
+    def launch():
+        gradients = torch.ops.aten._scaled_dot_product_flash_attention_backward(
+            dout, q, k, v, o, lse, cu_q, cu_k, max_q, max_k, 0.0, causal, seed, offset)
+        return tuple(x.transpose(1, 2) for x in gradients)
+
+    return launch
+
+
+def cudnn_backward(q, k, v, dout, causal):
+    q, k, v, dout = (x.transpose(1, 2) for x in (q, k, v, dout))
+    o, lse, cu_q, cu_k, max_q, max_k, seed, offset, _ = \
+        torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal, False)
+
+    def launch():
+        gradients = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+            dout, q, k, v, o, lse, seed, offset, None, cu_q, cu_k, max_q, max_k, 0.0, causal)
+        return tuple(x.transpose(1, 2) for x in gradients)
 
     return launch
 
@@ -66,27 +116,43 @@ def of_torch(backend, q, k, v, causal):
 def of_package(module, q, k, v, causal):
     def launch():
         o = module.flash_attn_func(q, k, v, causal=causal)
-        return o[0] if isinstance(o, tuple) else o
+        return (o[0] if isinstance(o, tuple) else o,)
 
     return launch
 
 
-def makers(library, dtype, wanted):
-    """{name: maker}: maker(q, k, v, causal) gives a launch. A name is a row's impl, or
-    impl/variant. fa3-fwd takes bf16 alone."""
-    def v2_misaligned(q, k, v, causal):
-        return volley(library, "sm80", *(one_element_off(x) for x in (q, k, v)), causal)
+def misaligned(make):
+    """The same on tensors that are one element off."""
+    return lambda *inputs: make(*(one_element_off(x) for x in inputs[:-1]), inputs[-1])
+
+
+# {name: maker} of the forward's contestants and the backward's: a maker takes the cell's tensors
+# and whether it is causal, and gives a launch. A name is a row's impl, or impl/variant.
+
+def forward(library, dtype, wanted):
+    """fa3-fwd takes bf16 alone."""
+    def v2(*inputs):
+        return volley(library, "sm80", *inputs)
 
     all_of_them = {
         "volley": lambda *inputs: volley(library, "sm90", *inputs),
-        "volley_v2": lambda *inputs: volley(library, "sm80", *inputs),
-        "volley_v2/misaligned": v2_misaligned,
+        "volley_v2": v2,
+        "volley_v2/misaligned": misaligned(v2),
         "fa3": (lambda *inputs: of_package(fa3, *inputs)) if fa3 and dtype == "bf16" else None,
         "fa4": (lambda *inputs: of_package(fa4, *inputs)) if fa4 else None,
         "cudnn": lambda *inputs: of_torch(SDPBackend.CUDNN_ATTENTION, *inputs),
         "fa2": lambda *inputs: of_torch(SDPBackend.FLASH_ATTENTION, *inputs)}
     return {name: make for name, make in all_of_them.items()
             if make is not None and (name == "volley" or name.split("/")[0] in wanted)}
+
+
+def backward(library, _, wanted):
+    def v2(*inputs):
+        return volley_backward(library, "sm80", *inputs)
+
+    all_of_them = {"volley_v2": v2, "volley_v2/misaligned": misaligned(v2),
+                   "cudnn": cudnn_backward, "fa2": flash_backward}
+    return {name: make for name, make in all_of_them.items() if name.split("/")[0] in wanted}
 
 
 def versions():

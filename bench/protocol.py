@@ -13,8 +13,6 @@ import time
 
 import torch
 
-LAUNCHES = 20  # in a graph that is replayed back to back
-
 
 def capture(launch, launches):
     """A CUDA graph of so many launches. The first calls stay outside: they load and allocate."""
@@ -85,10 +83,10 @@ def _in_turn(names, round_number):
     return names[at:] + names[:at]
 
 
-def sustained(contestants, rounds=3, warm_ms=100, replays=7, timed_ms=25):
-    """{name: launch} -> {name: row}. A round is 100 ms of a contestant, then its timed replays: at
-    least 7, more where they are short."""
-    graphs = {name: capture(launch, LAUNCHES) for name, launch in contestants.items()}
+def sustained(contestants, launches=20, rounds=3, warm_ms=100, replays=7, timed_ms=25):
+    """{name: launch} -> {name: row}. A round is 100 ms of a contestant, then timed replays of a
+    graph of so many launches: at least 7, more where they are short."""
+    graphs = {name: capture(launch, launches) for name, launch in contestants.items()}
     times, clocks = {name: [] for name in graphs}, {name: [] for name in graphs}
     for round_number in range(rounds):
         for name in _in_turn(graphs, round_number):
@@ -103,7 +101,7 @@ def sustained(contestants, rounds=3, warm_ms=100, replays=7, timed_ms=25):
             pairs = [_timed(graph.replay) for _ in range(max(replays, enough))]
             clocks[name].append(_read_ghz())
             torch.cuda.synchronize()
-            times[name] += [begin.elapsed_time(end) / LAUNCHES for begin, end in pairs]
+            times[name] += [begin.elapsed_time(end) / launches for begin, end in pairs]
     return {name: _row(times[name], clocks[name]) for name in graphs}
 
 

@@ -5,6 +5,7 @@ import math
 
 CELL = ("op", "dtype", "mode", "variant", "d", "dv", "hq", "hk", "b", "sq", "sk", "causal")
 BEST = "best of fa3, cudnn"  # a peer made of two: the faster one in each cell
+MISALIGNED = "misaligned"    # the variant of a contestant whose tensors are one element off
 
 
 def read(path):
@@ -23,22 +24,25 @@ def cell_of(row):
 
 
 def times(record, protocol):
-    """{(cell, run): {impl: ms}} of the rows that have times."""
+    """{(cell, run): {impl: ms}} of the rows that have times; "impl/misaligned" is one, too."""
     table = {}
     for row in record["rows"]:
         if row.get("protocol") == protocol and "ms" in row:
-            table.setdefault((cell_of(row), row["run"]), {})[row["impl"]] = row["ms"]
+            name = row["impl"]
+            if row["variant"] == MISALIGNED:
+                name, row = f"{name}/{MISALIGNED}", {**row, "variant": "plain"}
+            table.setdefault((cell_of(row), row["run"]), {})[name] = row["ms"]
     return table
 
 
-def ratios(record, protocol, peer, wanted=lambda cell: True):
-    """{cell: the peer's time over Volley's}; only within one run."""
+def ratios(record, protocol, peer, wanted=lambda cell: True, ours="volley"):
+    """{cell: the peer's time over that of `ours`}; only within one run."""
     found = {}
     for (cell, _), ms in times(record, protocol).items():
         names = ("fa3", "cudnn") if peer == BEST else (peer,)
         theirs = [ms[name] for name in names if name in ms]
-        if theirs and "volley" in ms and wanted(dict(zip(CELL, cell))):
-            found[cell] = min(theirs) / ms["volley"]
+        if theirs and ours in ms and wanted(dict(zip(CELL, cell))):
+            found[cell] = min(theirs) / ms[ours]
     return found
 
 

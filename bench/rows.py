@@ -20,6 +20,7 @@ import compare
 import contestants
 import protocol
 import volley_abi
+from operations import OPERATIONS
 
 
 def with_settings(library, settings, inputs):
@@ -38,12 +39,14 @@ def with_settings(library, settings, inputs):
 
 def run_cell(library, cell, rows, run, timing, peers, spread):
     torch.manual_seed(run)
+    operation = OPERATIONS["fwd"]
     shape = (cell["b"], cell["sq"], cell["hq"], cell["d"])
     dtype = contestants.DTYPES[cell["dtype"]]
     q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3))
     inputs = [q * spread, k * spread, v, cell["causal"]]
-    checks = {at: compare.reference(*inputs, *at)
-              for at in {(0, 0), (cell["b"] - 1, cell["hq"] - 1)}}
+    checks = {(batch, head): operation.exact([x[batch, :, head].double() for x in inputs[:-1]],
+                                             cell["causal"])
+              for batch, head in {(0, 0), (cell["b"] - 1, cell["hq"] - 1)}}
     makers = {}
     for item in rows:
         label, _, settings = item.rpartition("@")
@@ -51,10 +54,10 @@ def run_cell(library, cell, rows, run, timing, peers, spread):
             library, settings, inputs)
     if peers:
         makers |= {name: make for name, make in
-                   contestants.makers(library, cell["dtype"], peers).items() if name != "volley"}
+                   operation.makers(library, cell["dtype"], peers).items() if name != "volley"}
     launches, out = {}, []
     for name, make in makers.items():
-        launch, sentence = compare.ready(make, inputs, checks, compare.ALLOWED[cell["dtype"]])
+        launch, sentence = compare.ready(make, inputs, checks, operation.allowed[cell["dtype"]])
         if sentence is None:
             launches[name] = launch
         else:

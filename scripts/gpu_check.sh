@@ -10,10 +10,12 @@
 #     host       the host's time of a run beside a launch's, as host.json
 #     rows       what each technique is worth, as rows.json (of gpu_bundle.sh --experiments)
 #     bench      timings beside torch's kernels, as forward.json (needs python3 with torch);
-#                arguments go to bench/compare.py: --part 1/2, --peers fa2,volley_v2
+#                arguments go to bench/compare.py: --part 1/2, --only "bf16 d 128"
+#     v2         the sm80 kernels beside torch's FlashAttention-2, forward and backward, as v2.json;
+#                arguments go to bench/compare.py, --only bf16 if there are none
 set -euo pipefail
-if [ $# -lt 3 ] || [ "$2" != --out ] || { [ $# != 3 ] && [ "$1" != bench ]; }; then
-  sed -n '7,14s/^# \{0,5\}//p' "$0" >&2
+if [ $# -lt 3 ] || [ "$2" != --out ] || { [ $# != 3 ] && [[ ! $1 =~ ^(bench|v2)$ ]]; }; then
+  sed -n '7,16s/^# \{0,5\}//p' "$0" >&2
   exit 2
 fi
 part=$1
@@ -53,7 +55,7 @@ check() {  # check NAME COMMAND...: the command must exit 0; its last lines go i
   if [ $status != 0 ]; then
     passed=false failed=$((failed + 1))
     tail -n 60 "$log"
-  elif [ $part = host ] || [ $part = bench ]; then
+  elif [[ $part =~ ^(host|bench|v2)$ ]]; then
     cat "$log"
   fi
   echo "$name: $([ $passed = true ] && echo passed || echo "FAILED (exit $status)")," \
@@ -149,7 +151,18 @@ case $part in
     rm -f "$out/facts.json"
     write
     ;;
-  *) echo "gpu_check.sh: unknown part '$part'; wanted is tests, sanitizer, host, rows or bench" >&2
+  v2)
+    echo "{$(facts)}" >"$out/facts.json"
+    [ $# -gt 0 ] || set -- --only bf16
+    for op in fwd bwd; do
+      check "$op" env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/compare.py --op $op \
+        --peers fa2,volley_v2 "$@" --library lib/libvolley.so \
+        --facts "$out/facts.json" --out "$out/v2_$op.json"
+    done
+    check "one record" python3 bench/merge.py --out "$out/v2.json" "$out"/v2_???.json
+    rm -f "$out"/v2_???.json "$out/facts.json"
+    ;;
+  *) echo "gpu_check.sh: no part '$part'; wanted is tests, sanitizer, host, rows, bench or v2" >&2
     exit 2 ;;
 esac
 echo "$part: $SECONDS s"

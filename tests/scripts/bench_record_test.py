@@ -49,6 +49,17 @@ class Ratios(unittest.TestCase):
         apart = record([row("volley", 512, 1.0, 1), row("fa3", 512, 1.2, 2)])
         self.assertEqual(records.ratios(apart, "sustained", "fa3"), {})
 
+    def test_another_implementation_and_its_misaligned_variant(self):
+        v2 = record([{**row("fa2", 512, 3.0, 1), "op": "bwd"},
+                     {**row("volley_v2", 512, 2.0, 1), "op": "bwd"},
+                     {**row("volley_v2", 512, 4.0, 1), "op": "bwd", "variant": "misaligned"}])
+        self.assertEqual(records.ratios(v2, "sustained", "fa2"), {})
+        for ours, ratio in (("volley_v2", 1.5), ("volley_v2/misaligned", 0.75)):
+            found = records.ratios(v2, "sustained", "fa2", ours=ours)
+            self.assertEqual(list(found.values()), [ratio])
+            text = "\n".join(summary.summary(v2, ours))
+            self.assertRegex(text, f"bwd bf16, sustained.*\n  fa2 +{ratio:.3f} over 1 cells")
+
     def test_the_summary_names_the_worst_cell_and_failures(self):
         part = copy.deepcopy(PART)
         failed = {**row("fa4", 512, 1, 1), "error": "no such kernel"}
