@@ -65,6 +65,7 @@ void add_empty(List& list) {
   list.add("nothing", 0, 0);
   list.add("no batch", 3, 3).b = 0;
   list.add("no heads", 3, 3).set_heads(0, 0);
+  list.add("no query heads", 3, 3).set_heads(0, 2);
   Case& sink = list.add("no keys, but a sink", 5, 0);
   sink.sink = true;
 }

@@ -49,13 +49,14 @@ core::Status look_up(const core::Device& device, const char* name, const void* d
 
 }  // namespace
 
-core::Status check_places(const core::Device& device, const core::Buffers& buffers) {
-  for (const core::RoleInfo& role : core::kRoles) {
-    const void* data = buffers[role.role];
-    if (data == nullptr || surely_on(device.id, data)) continue;
-    VOLLEY_TRY(look_up(device, role.name, data));
-  }
-  return {};
+core::Status check_places(const core::Device& device, const core::Buffers& buffers,
+                          core::Workspace workspace) {
+  const auto check = [&](const char* name, const void* data) -> core::Status {
+    if (data == nullptr || surely_on(device.id, data)) return {};
+    return look_up(device, name, data);
+  };
+  for (const core::RoleInfo& role : core::kRoles) VOLLEY_TRY(check(role.name, buffers[role.role]));
+  return workspace.size > 0 ? check("workspace", workspace.data) : core::Status{};
 }
 
 }  // namespace volley::cuda

@@ -7,7 +7,8 @@
 
 namespace volley::cuda {
 
-// Every buffer is memory of that device, or managed.
-core::Status check_places(const core::Device& device, const core::Buffers& buffers);
+// Every buffer is memory of that device, or managed; so is the workspace, if there is one.
+core::Status check_places(const core::Device& device, const core::Buffers& buffers,
+                          core::Workspace workspace = {});
 
 }  // namespace volley::cuda

@@ -26,7 +26,8 @@ i64 sum_tiles(const Problem& problem, const Config& config) {
 // So many key heads that q, dO and the sums of dq of their query heads fill a third of a large L2.
 int section_of(const Problem& problem, const Config& config) {
   constexpr i64 kBytes = 16 << 20;
-  const i64 bytes = 8 * problem.group() * std::max<i64>(problem.max_sq, 1) * config.d;
+  const i64 bytes =
+      8 * std::max<i64>(problem.group(), 1) * std::max<i64>(problem.max_sq, 1) * config.d;
   const auto heads = static_cast<uint64_t>(std::max<i64>(kBytes / bytes, 1));
   return static_cast<int>(std::min<i64>(static_cast<i64>(std::bit_floor(heads)),
                                         std::max<i64>(problem.b * problem.hk, 1)));
@@ -48,6 +49,7 @@ BackwardParams make_params(const Problem& problem, const Config& config) {
   p.k_columns = static_cast<int>(problem.d);
   p.v_columns = static_cast<int>(problem.dv);
   p.heads = static_cast<int>(problem.hq);
+  p.key_heads = static_cast<int>(problem.hk);
   p.group = static_cast<int>(problem.group());
   p.key_blocks = static_cast<int>((problem.max_sk + config.block_n - 1) / config.block_n);
   p.blocks = static_cast<int>(problem.b * problem.hk * p.key_blocks);
@@ -101,7 +103,6 @@ BackwardLaunch make_backward(const core::Plan& plan) {
   launch.dbias = make_dbias(problem, &layout);
   launch.dsink = make_dsink(problem);
   launch.workspace = layout.size();
-  if (problem.hq == 0) return launch;
   launch.row = plan.config.row;
   launch.element = config.element;
   launch.params = make_params(problem, config);

@@ -48,10 +48,10 @@ Status check_numbers(const Problem& problem) {
 }
 
 Status check_dtypes(const Problem& problem) {
-  for (const Role role : {Role::kSink, Role::kBias}) {
+  for (const Role role : {Role::kSink, Role::kBias, Role::kLse, Role::kDlse}) {
     if (problem.has(role) && problem[role].dtype == VOLLEY_F64) {
       return core::not_offered(VOLLEY_REASON_DTYPE,
-                               "sm80: {} is fp64, the kernels take fp32, fp16 and bf16",
+                               "sm80: {} is fp64, the kernels take nothing wider than fp32",
                                core::info(role).name);
     }
   }

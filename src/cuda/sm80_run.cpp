@@ -132,7 +132,7 @@ core::Status sm80_prepare(core::Plan* plan) {
 
 core::Status sm80_run(const core::Plan& plan, const core::Buffers& buffers,
                       core::Workspace workspace, void* stream) {
-  VOLLEY_TRY(check_places(plan.device, buffers));
+  VOLLEY_TRY(check_places(plan.device, buffers, {workspace.data, plan.workspace}));
   const CurrentDevice device(plan.device.id);
   VOLLEY_TRY(device.status());
   const auto& prepared = *static_cast<const Prepared*>(plan.prepared.data.get());

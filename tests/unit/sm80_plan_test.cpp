@@ -181,6 +181,16 @@ TEST(Sm80Plan, ADoutInFp32IsAReason) {
   EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_OUTPUT_DTYPE);
 }
 
+TEST(Sm80Plan, AnInputInFp64IsAReason) {
+  for (const Role role : {Role::kLse, Role::kDlse}) {
+    ProblemBuilder builder = plain(64, 64);
+    builder.backward();
+    builder.set(role, core::contiguous(VOLLEY_F64, {2, 4, 500}));
+    Plan plan;
+    EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_DTYPE);
+  }
+}
+
 TEST(Sm80Plan, TooLittleSharedMemoryIsAReason) {
   Plan plan;
   ASSERT_TRUE(plain(256, 256).make(&plan.problem).ok());

@@ -72,8 +72,9 @@ constexpr bool in_groups(const Config& c) {
 constexpr bool valid_backward(const Config& c) {
   return shares_out(c, c.block_m, c.block_n, c.score_warps) &&
          shares_out(c, c.block_n, c.d, c.key_warps) &&
-         shares_out(c, c.block_m, c.d, c.query_warps) && (c.buffers == 1 || c.buffers == 2) &&
-         2 * c.block_m <= threads(c) && backward_shared_bytes(c) <= 232448;
+         shares_out(c, c.block_m, c.d, c.query_warps) && in_groups(c) &&
+         (c.buffers == 1 || c.buffers == 2) && 2 * c.block_m <= threads(c) &&
+         backward_shared_bytes(c) <= 232448;
 }
 
 // The kernel that computes delta takes so many rows a CTA, 16 a warp, and 64 columns at a time.

@@ -28,14 +28,13 @@ template <Config C>
 __device__ __forceinline__ KeyWork find_key_work(const BackwardParams& p, int number) {
   KeyWork work;
   work.number = number;
-  const int key_heads = p.heads / p.group;
   const int first_head = number / (p.section * p.key_blocks) * p.section;
   const int heads = min(p.section, p.blocks / p.key_blocks - first_head);
   const int in_section = number - first_head * p.key_blocks;
   const int block = in_section / heads;
   const int batch_head = first_head + in_section - block * heads;
-  work.batch = batch_head / key_heads;
-  work.key_head = batch_head - work.batch * key_heads;
+  work.batch = batch_head / p.key_heads;
+  work.key_head = batch_head - work.batch * p.key_heads;
   work.first_key = block * C.block_n;
   work.rows = read_sequence(p, work.batch);
   const int shift = p.lengths.relative != 0 ? work.rows.sk - work.rows.sq : 0;
@@ -54,7 +53,7 @@ __device__ __forceinline__ KeyWork find_key_work(const BackwardParams& p, int nu
 __device__ __forceinline__ void clear_keys(const BackwardParams& p, int batch, i64 begin, i64 end) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (i64 row = begin; row < end; ++row) {
-    for (int head = 0; head < p.heads / p.group; ++head) {
+    for (int head = 0; head < p.key_heads; ++head) {
       char* const dk = row_of(p.dk, batch, row, head);
       char* const dv = row_of(p.dv_out, batch, row, head);
       for (int col = lane; col < p.k_columns; col += 32) put_number(p.dk, dk, col, 0.f, false);

@@ -93,6 +93,7 @@ struct BackwardParams {
   int k_columns;     // of dk
   int v_columns;     // of dv_out
   int heads;         // hq
+  int key_heads;     // hk
   int group;         // hq / hk
   int key_blocks;    // of a sequence, at most
   int blocks;        // of all key heads and sequences
