@@ -5,7 +5,8 @@
 # with the GPU. Each part takes at most 8 minutes and writes DIR/PART.json with the facts of the
 # machine; exits 1 when anything failed.
 #   gpu_check.sh PART --out DIR [ARGUMENT...]
-#     tests      the cuda tests, `volley attend` on real data, `volley doctor`
+#     tests      the cuda tests, `volley attend` on real data, `volley doctor`; arguments name the
+#                test programs, all of them if there are none: cuda_check_tests
 #     sanitizer  compute-sanitizer (memcheck, synccheck, initcheck, racecheck) on small cases
 #     host       the host's time of a run beside a launch's, as host.json
 #     rows       what each technique is worth, as rows.json (of gpu_bundle.sh --experiments)
@@ -14,8 +15,8 @@
 #     v2         the sm80 kernels beside torch's FlashAttention-2, forward and backward, as v2.json;
 #                arguments go to bench/compare.py, --only bf16 if there are none
 set -euo pipefail
-if [ $# -lt 3 ] || [ "$2" != --out ] || { [ $# != 3 ] && [[ ! $1 =~ ^(bench|v2)$ ]]; }; then
-  sed -n '7,16s/^# \{0,5\}//p' "$0" >&2
+if [ $# -lt 3 ] || [ "$2" != --out ] || { [ $# != 3 ] && [[ ! $1 =~ ^(tests|bench|v2)$ ]]; }; then
+  sed -n '7,17s/^# \{0,5\}//p' "$0" >&2
   exit 2
 fi
 part=$1
@@ -88,7 +89,8 @@ write() {
 
 case $part in
   tests)
-    for binary in bin/*_tests; do check "$(basename "$binary")" all_ran "$binary"; done
+    [ $# -gt 0 ] || set -- $(cd bin && echo *_tests)
+    for name; do check "$name" all_ran "bin/$name"; done
     for backend in sm90 sm80; do
       for file in data/*; do
         check "attend $backend $(basename "$file")" timeout "$(left)" \
@@ -106,9 +108,14 @@ case $part in
           compute-sanitizer --tool $tool --error-exitcode 9 \
           bin/volley attend --backend $backend data/smollm2_135m_layer15.safetensors
       done
-      check "$tool cases" timeout "$(left)" \
+      check "$tool keys" timeout "$(left)" \
         compute-sanitizer --tool $tool --error-exitcode 9 \
-        bin/cuda_check_tests --gtest_filter='*Keys*'
+        bin/cuda_check_tests --gtest_filter='*/GpuSuites.Keys/*'
+    done
+    for tool in memcheck synccheck racecheck; do  # each option of the backward, in small cases
+      check "$tool gradients" timeout "$(left)" \
+        compute-sanitizer --tool $tool --error-exitcode 9 \
+        bin/cuda_check_tests --gtest_filter='*/GpuGradientSuites.Edges/*'
     done
     write
     ;;

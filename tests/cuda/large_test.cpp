@@ -80,13 +80,13 @@ volley_tensor tensor(void* data, int32_t dtype, std::vector<int64_t> shape,
   return t;
 }
 
-class Large : public testing::Test {
+class Large : public testing::TestWithParam<int32_t> {
  protected:
   void SetUp() override {
     std::string why;
-    if (!backend_available(VOLLEY_BACKEND_SM90, &why)) GTEST_SKIP() << why;
+    if (!backend_available(GetParam(), &why)) GTEST_SKIP() << why;
     volley_problem_init(&problem_);
-    problem_.backend = VOLLEY_BACKEND_SM90;
+    problem_.backend = GetParam();
   }
 
   // Runs problem_ on its tensors' memory; false when it was refused for one of these reasons.
@@ -159,13 +159,13 @@ void Large::expect_sequences_as_alone(bool packed, int32_t dtype, int64_t sequen
   }
 }
 
-TEST_F(Large, MorePackedSequencesThanAGridDimensionHolds) {
+TEST_P(Large, MorePackedSequencesThanAGridDimensionHolds) {
   for (const int32_t dtype : {VOLLEY_F16, VOLLEY_BF16}) {
     expect_sequences_as_alone(true, dtype, 80000, 16);
   }
 }
 
-TEST_F(Large, MoreDenseSequencesThanAGridDimensionHolds) {
+TEST_P(Large, MoreDenseSequencesThanAGridDimensionHolds) {
   for (const int32_t dtype : {VOLLEY_F16, VOLLEY_BF16}) {
     expect_sequences_as_alone(false, dtype, 70000, 4);
   }
@@ -173,7 +173,7 @@ TEST_F(Large, MoreDenseSequencesThanAGridDimensionHolds) {
 
 // FlashAttention PR 2260, PR 1500: a key for each query, so o is v. Padded to tiles of 128 rows
 // this has more than 2^31 elements.
-TEST_F(Large, ManySequencesOfOneToken) {
+TEST_P(Large, ManySequencesOfOneToken) {
   const int64_t b = 8300, h = 16, d = 128;
   const auto bytes = static_cast<size_t>(b * h * d * 2);
   const Memory q(bytes), k(bytes), v(bytes), o(bytes);
@@ -185,7 +185,7 @@ TEST_F(Large, ManySequencesOfOneToken) {
 
 // FlashAttention #772: keys and values in a cache of all layers, whose batch stride is 2^30
 // elements.
-TEST_F(Large, ACacheWithAHugeBatchStride) {
+TEST_P(Large, ACacheWithAHugeBatchStride) {
   const int64_t b = 4, sq = 3, sk = 300, h = 32, d = 128;
   const int64_t row = 32 * 2 * h * d, batch = 4096 * row;
   ASSERT_EQ(batch, int64_t{1} << 30);
@@ -216,7 +216,7 @@ TEST_F(Large, ACacheWithAHugeBatchStride) {
 }
 
 // FlashAttention #2244, #1596, PR 1678: equal bits each time, also beside other work.
-TEST_F(Large, TheDeterministicBackwardRepeats) {
+TEST_P(Large, TheDeterministicBackwardRepeats) {
   const int64_t b = 2, s = 1024, hq = 16, hk = 2;
   for (const int64_t d : {64, 128, 256}) {
     const auto large = static_cast<size_t>(b * s * hq * d * 2);
@@ -260,6 +260,9 @@ TEST_F(Large, TheDeterministicBackwardRepeats) {
     cudaStreamDestroy(beside);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, Large, testing::Values(VOLLEY_BACKEND_SM80, VOLLEY_BACKEND_SM90),
+                         [](const auto& test) { return volley_backend_name(test.param); });
 
 }  // namespace
 }  // namespace volley::check
