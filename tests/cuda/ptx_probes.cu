@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernels that call each wrapper of ptx/core.cuh and ptx/async.cuh and write down what it did.
+// Kernels that call each wrapper of ptx/core.cuh, ptx/async.cuh and ptx/mma.cuh and write down what
+// it did.
 #include <cuda_runtime_api.h>
 
 #include "cuda/ptx/async.cuh"
 #include "cuda/ptx/core.cuh"
 #include "cuda/types.h"
+#include "mma_probes.cuh"
 #include "ptx_probes.h"
 
 namespace volley::test {
@@ -89,6 +91,12 @@ __global__ void load_kernel(const __grid_constant__ TensorMap map, int row, int 
   for (int i = threadIdx.x; i < elements; i += blockDim.x) out[i] = tile[i];
 }
 
+// One of the structs of mma_probes.h.
+template <class Probe>
+__global__ void __launch_bounds__(Probe::kThreads) one_probe_kernel(Probe* x) {
+  probe(*x);
+}
+
 bool finish(std::string* error) {
   const cudaError_t result = cudaDeviceSynchronize();
   *error = cudaGetErrorString(result);
@@ -107,6 +115,27 @@ bool run_probes(Probes* out, std::string* error) {
   cudaFree(device);
   return done;
 }
+
+template <class Probe>
+bool run_probe(Probe* probe, std::string* error) {
+  Probe* device = nullptr;
+  cudaMalloc(&device, sizeof *device);
+  cudaMemcpy(device, probe, sizeof *device, cudaMemcpyHostToDevice);
+  one_probe_kernel<<<1, Probe::kThreads, Probe::kShared>>>(device);
+  const bool done = finish(error);
+  cudaMemcpy(probe, device, sizeof *device, cudaMemcpyDeviceToHost);
+  cudaFree(device);
+  return done;
+}
+
+template bool run_probe(LoadedMatrices*, std::string*);
+template bool run_probe(Product<Element::kBf16>*, std::string*);
+template bool run_probe(Product<Element::kF16>*, std::string*);
+template bool run_probe(AsyncCopies*, std::string*);
+template bool run_probe(PairedWarps*, std::string*);
+template bool run_probe(AtomicSums*, std::string*);
+template bool run_probe(WarpWords*, std::string*);
+template bool run_probe(Conversions*, std::string*);
 
 bool load_tile(const TensorMap& map, int row, int head, int batch, int elements,
                std::vector<uint16_t>* tile, std::string* error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the wrappers of ptx/core.cuh and ptx/async.cuh do on the device, for ptx_test.cpp.
+// What the wrappers of ptx/core.cuh and ptx/async.cuh do on the device, for ptx_test.cpp. Those
+// that the emulator has, too: tests/probes/mma_probes.h.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,10 @@ struct Probes {
 };
 
 bool run_probes(Probes* out, std::string* error);
+
+// Runs one of the structs of mma_probes.h.
+template <class Probe>
+bool run_probe(Probe* probe, std::string* error);
 
 // The 64-row tile at (row, head, batch) of a tensor, as TMA leaves it in shared memory.
 bool load_tile(const cuda::TensorMap& map, int row, int head, int batch, int elements,

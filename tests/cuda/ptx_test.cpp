@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The wrappers of ptx/core.cuh and ptx/async.cuh on the device, and the tensor maps of
+// The wrappers of ptx/core.cuh, ptx/async.cuh and ptx/mma.cuh on the device, and the tensor maps of
 // cuda/tensor_map.h: which element TMA puts where, what it does at the edges.
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 
 #include "cuda/tensor_map.h"
 #include "device_memory.h"
+#include "mma_probes.h"
 #include "ptx_probes.h"
 
 namespace volley::test {
@@ -25,6 +26,14 @@ class Ptx : public testing::Test {
     std::string error;
     EXPECT_TRUE(run_probes(&probes, &error)) << error;
     return probes;
+  }
+
+  template <class Probe>
+  void check() {
+    Probe probe;
+    std::string error;
+    ASSERT_TRUE(run_probe(&probe, &error)) << error;
+    probe.check();
   }
 };
 
@@ -56,6 +65,15 @@ TEST_F(Ptx, BarriersCountArrivals) {
   EXPECT_EQ(x.first_arrival_of_two, 0);
   EXPECT_EQ(x.second_arrival_of_two, 1);
 }
+
+TEST_F(Ptx, LoadsMatrices) { check<LoadedMatrices>(); }
+TEST_F(Ptx, MultipliesBf16) { check<Product<cuda::Element::kBf16>>(); }
+TEST_F(Ptx, MultipliesFp16) { check<Product<cuda::Element::kF16>>(); }
+TEST_F(Ptx, CopiesAsynchronously) { check<AsyncCopies>(); }
+TEST_F(Ptx, SynchronizesPairsOfWarps) { check<PairedWarps>(); }
+TEST_F(Ptx, AddsAtomically) { check<AtomicSums>(); }
+TEST_F(Ptx, ShufflesAndVotes) { check<WarpWords>(); }
+TEST_F(Ptx, Converts) { check<Conversions>(); }
 
 // A (2, 100, 3, 128) tensor whose element says where it is, modulo 2^16.
 struct Numbered {
