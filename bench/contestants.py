@@ -16,7 +16,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import volley_abi
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-CODES = {torch.bfloat16: volley_abi.BF16, torch.float16: volley_abi.F16}
+CODES = {torch.bfloat16: volley_abi.BF16, torch.float16: volley_abi.F16,
+         torch.float32: volley_abi.F32}
 
 
 def _module(name):

@@ -19,6 +19,7 @@ constexpr Config kConfig = backward_config(0);
 BackwardParams params(int section) {
   BackwardParams p{};
   p.heads = 10;
+  p.key_heads = 5;
   p.group = 2;
   p.sq = 1000;
   p.sk = 2 * kConfig.block_n + 1;
