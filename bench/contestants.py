@@ -46,6 +46,7 @@ def volley(library, backend, q, k, v, causal):
         plan.run(workspace.data_ptr(), torch.cuda.current_stream().cuda_stream)
         return (o,)
 
+    launch.keep = (q, k, v)  # the plan has addresses only
     return launch
 
 
@@ -67,7 +68,7 @@ def volley_backward(library, backend, q, k, v, dout, causal):
         plan.run(workspace.data_ptr(), torch.cuda.current_stream().cuda_stream)
         return tuple(gradients.values())
 
-    launch.keep = (tensors, dout)  # the plan has addresses only
+    launch.keep = (tensors, dout)
     return launch
 
 
