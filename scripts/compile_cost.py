@@ -8,9 +8,9 @@
 The budget: all Hopper forwards (src/cuda/instances/fwd*) within 3 CPU minutes, all V2 kernels (v2*)
 within 2, and 1 GB a process. It is a launcher with
 CMAKE_CUDA_COMPILER_LAUNCHER="$PWD/scripts/compile_cost.py;run;LOG" in the environment of a fresh
-configuration. A build's jobs share cores and caches, and the CPU seconds of each grow by up to a
-third; so sources that went over their budget are compiled once more, one at a time, before they
-are judged.
+configuration. A build's jobs share cores and caches, so its CPU seconds say something about its
+neighbours, too: sources that went over their budget are compiled once more, one at a time, before
+they are judged.
 """
 import json
 import os

@@ -64,9 +64,7 @@ Status check_dbias(const Problem& problem) {
   if (!deterministic && !problem.batch_invariant) return {};
   return core::not_offered(
       deterministic ? VOLLEY_REASON_DETERMINISTIC : VOLLEY_REASON_BATCH_INVARIANT,
-      "sm80: dbias has one row for {} queries, whose sum has no fixed order: {} is not offered "
-      "with "
-      "it",
+      "sm80: dbias is summed over {} queries in no fixed order, {} is not offered with it",
       problem.max_sq, deterministic ? "deterministic" : "batch_invariant");
 }
 

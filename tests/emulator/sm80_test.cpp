@@ -26,22 +26,28 @@ TEST(EmulatedSm80, Edges) { EXPECT_GT(run_suite("edges", 0, 1).passed, 100); }
 TEST(EmulatedSm80, Keys) { EXPECT_GT(run_suite("keys", 0, 2).passed, 100); }
 TEST(EmulatedSm80, Bits) { EXPECT_GT(run_suite("bits", 0, 3).passed, 20); }
 
-// A CTA computes tile after tile where max_sms leaves it no other choice.
-TEST(EmulatedSm80, OneCtaComputesAllTiles) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
-    emulator::set_seed(seed);
-    Case c;
-    c.dtype = seed % 2 == 0 ? VOLLEY_F16 : VOLLEY_BF16;
-    c.b = 2;
-    c.sq = 150;
-    c.sk = 170;
-    c.set_heads(2, 1);
-    c.causal = seed % 3 == 0;
-    c.seed = seed;
-    Instance instance = build(c);
-    instance.options.max_sms = 1;
-    const Verdict verdict = check_forward(instance, kBackend);
-    EXPECT_EQ(verdict.result, Result::kPassed) << describe(c) << ": " << verdict.sentence;
+// A CTA computes tile after tile of queries, of the backward block after block of keys, where
+// max_sms leaves it no other choice.
+TEST(EmulatedSm80, OneCtaComputesEverything) {
+  for (const int32_t op : {VOLLEY_OP_FORWARD, VOLLEY_OP_BACKWARD}) {
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+      emulator::set_seed(seed);
+      Case c;
+      c.op = op;
+      c.dtype = seed % 2 == 0 ? VOLLEY_F16 : VOLLEY_BF16;
+      c.b = 2;
+      c.d = c.dv = 64 << seed % 3;
+      c.sq = 150;
+      c.sk = 170;
+      c.set_heads(2, 1);
+      c.causal = seed % 4 < 2;
+      c.seed = seed;
+      Instance instance = build(c);
+      instance.options.max_sms = 1;
+      const Verdict verdict = op == VOLLEY_OP_FORWARD ? check_forward(instance, kBackend)
+                                                      : check_backward(instance, kBackend);
+      EXPECT_EQ(verdict.result, Result::kPassed) << describe(c) << ": " << verdict.sentence;
+    }
   }
 }
 
@@ -87,26 +93,6 @@ TEST(EmulatedSm80, GradientsOnASmallerGpu) {
     EXPECT_EQ(verdict.result, Result::kPassed) << describe(c) << ": " << verdict.sentence;
   }
   emulator::set_device(emulator::kDevice);
-}
-
-// A CTA computes block after block of keys where max_sms leaves it no other choice.
-TEST(EmulatedSm80, OneCtaComputesAllGradients) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
-    emulator::set_seed(seed);
-    Case c;
-    c.op = VOLLEY_OP_BACKWARD;
-    c.b = 2;
-    c.d = c.dv = 64 << seed % 3;
-    c.sq = 150;
-    c.sk = 170;
-    c.set_heads(2, 1);
-    c.causal = seed % 2 == 0;
-    c.seed = seed;
-    Instance instance = build(c);
-    instance.options.max_sms = 1;
-    const Verdict verdict = check_backward(instance, kBackend);
-    EXPECT_EQ(verdict.result, Result::kPassed) << describe(c) << ": " << verdict.sentence;
-  }
 }
 
 // What a value holds that no query sees has no part in any gradient, not even as 0 times NaN.
