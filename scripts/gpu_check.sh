@@ -48,28 +48,39 @@ escape() { tr -d '\000-\010\013-\037' | sed 's/\\/\\\\/g; s/"/\\"/g; s/\t/ /g' |
 # What is left of the part's 8 minutes, less some for the record: the limit of each command.
 left() { echo $((SECONDS < 459 ? 460 - SECONDS : 1)); }
 
-results=() failed=0
+checks=0 records=$(mktemp -d)  # one file for each check, by number
+trap 'rm -rf "$records"' EXIT
 check() {  # check NAME COMMAND...: the command must exit 0; its last lines go into the record
-  local name=$1 begin=$SECONDS passed=true log status=0
-  log=$(mktemp)
-  "${@:2}" >"$log" 2>&1 || status=$?
-  if [ $status != 0 ]; then
-    passed=false failed=$((failed + 1))
-    tail -n 60 "$log"
-  elif [[ $part =~ ^(host|bench|v2)$ ]]; then
-    cat "$log"
-  fi
-  echo "$name: $([ $passed = true ] && echo passed || echo "FAILED (exit $status)")," \
-    "$((SECONDS - begin)) s"
-  results+=("{\"name\": \"$name\", \"passed\": $passed, \"seconds\": $((SECONDS - begin)),
-    \"last_lines\": \"$(tail -n 8 "$log" | escape)\"}")
-  rm -f "$log"
+  checks=$((checks + 1))
+  run_check "$(printf '%s/%03d' "$records" $checks)" "$@"
+}
+beside() {  # as check, beside those before it: for what is not timed; end() waits for all
+  checks=$((checks + 1))
+  run_check "$(printf '%s/%03d' "$records" $checks)" "$@" &
+}
+run_check() {  # run_check FILE NAME COMMAND...
+  local file=$1 name=$2 begin=$SECONDS passed=true status=0
+  "${@:3}" >"$file.log" 2>&1 || status=$?
+  [ $status = 0 ] || passed=false
+  {
+    if [ $status != 0 ]; then
+      tail -n 60 "$file.log"
+    elif [[ $part =~ ^(host|bench|v2)$ ]]; then
+      cat "$file.log"
+    fi
+    echo "$name: $([ $status = 0 ] && echo passed || echo "FAILED (exit $status)")," \
+      "$((SECONDS - begin)) s"
+  } >"$file.shown"
+  cat "$file.shown"
+  printf '{"name": "%s", "passed": %s, "seconds": %s,\n    "last_lines": "%s"}' "$name" $passed \
+    $((SECONDS - begin)) "$(tail -n 8 "$file.log" | escape)" >"$file"
 }
 
 # A test binary that skips everything has shown nothing.
-all_ran() {
+all_ran() {  # all_ran SHARD SHARDS BINARY
   local said
-  said=$(timeout "$(left)" "$@" --gtest_brief=1 2>&1) || { echo "$said"; return 1; }
+  said=$(GTEST_SHARD_INDEX=$1 GTEST_TOTAL_SHARDS=$2 timeout "$(left)" "$3" --gtest_brief=1 2>&1) ||
+    { echo "$said"; return 1; }
   echo "$said"
   [[ $said != *SKIPPED* ]]
 }
@@ -80,44 +91,64 @@ host_row() {  # host_row FILE FLAG...: shown, and as a record
       --facts "$out/facts.json" "${@:2}" >"$1"
 }
 
-write() {
-  local IFS=,
-  printf '{"schema": 1, "part": "%s",\n%s,\n"taken": "%s",\n"results": [\n%s\n]}\n' "$part" \
-    "$(facts)" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "${results[*]}" >"$out/$part.json"
-  echo "$part: ${#results[@]} checks, $failed failed"
+end() {  # waits for the checks and writes the record of those in it
+  wait
+  local files=("$records"/???) failed
+  failed=$({ grep -l '"passed": false' "${files[@]}" || true; } | wc -l)
+  if [ $# -gt 0 ]; then
+    {
+      printf '{"schema": 1, "part": "%s",\n%s,\n"taken": "%s",\n"results": [\n' "$part" \
+        "$(facts)" "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+      local separator=
+      for file in "${files[@]}"; do
+        printf '%s' "$separator"
+        cat "$file"
+        separator=$',\n'
+      done
+      printf '\n]}\n'
+    } >"$1"
+  fi
+  echo "$part: ${#files[@]} checks, $failed failed, $SECONDS s"
+  exit $((failed > 0))
 }
 
 case $part in
   tests)
     [ $# -gt 0 ] || set -- $(cd bin && echo *_tests)
-    for name; do check "$name" all_ran "bin/$name"; done
+    for name; do
+      shards=1
+      [ "$name" != cuda_check_tests ] || shards=6  # most of its time is the reference's, on the CPU
+      for ((shard = 0; shard < shards; shard++)); do
+        beside "$name $((shard + 1))/$shards" all_ran $shard $shards "bin/$name"
+      done
+    done
     for backend in sm90 sm80; do
       for file in data/*; do
-        check "attend $backend $(basename "$file")" timeout "$(left)" \
+        beside "attend $backend $(basename "$file")" timeout "$(left)" \
           bin/volley attend --backend $backend "$file"
       done
     done
     bin/volley doctor --json >"$out/doctor.json"
     check "doctor names sm90" grep -q sm90 "$out/doctor.json"
-    write
+    end "$out/tests.json"
     ;;
   sanitizer)
     for tool in memcheck synccheck initcheck racecheck; do
       for backend in sm90 sm80; do
-        check "$tool attend $backend" timeout "$(left)" \
+        beside "$tool attend $backend" timeout "$(left)" \
           compute-sanitizer --tool $tool --error-exitcode 9 \
           bin/volley attend --backend $backend data/smollm2_135m_layer15.safetensors
       done
-      check "$tool keys" timeout "$(left)" \
+      beside "$tool keys" timeout "$(left)" \
         compute-sanitizer --tool $tool --error-exitcode 9 \
         bin/cuda_check_tests --gtest_filter='*/GpuSuites.Keys/*'
     done
     for tool in memcheck synccheck racecheck; do  # each option of the backward, in small cases
-      check "$tool gradients" timeout "$(left)" \
+      beside "$tool gradients" timeout "$(left)" \
         compute-sanitizer --tool $tool --error-exitcode 9 \
         bin/cuda_check_tests --gtest_filter='*/GpuGradientSuites.Edges/*'
     done
-    write
+    end "$out/sanitizer.json"
     ;;
   host)
     echo "{$(facts)}" >"$out/facts.json"
@@ -128,6 +159,7 @@ case $part in
     done
     check "one record" python3 bench/merge.py --out "$out/host.json" "$out"/host_?.json
     rm -f "$out"/host_?.json "$out/facts.json"
+    end
     ;;
   rows)
     echo "{$(facts)}" >"$out/facts.json"
@@ -150,13 +182,14 @@ case $part in
       --cells "bf16-128-full:trusted maximum@+0;exact maximum@+6" \
       "fp16-128-full:trusted maximum@"
     rm -f "$out/facts.json"
+    end
     ;;
   bench)
     echo "{$(facts)}" >"$out/facts.json"
     check "bench" env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/compare.py "$@" \
       --library lib/libvolley.so --facts "$out/facts.json" --out "$out/forward.json"
     rm -f "$out/facts.json"
-    write
+    end "$out/bench.json"
     ;;
   v2)
     echo "{$(facts)}" >"$out/facts.json"
@@ -168,9 +201,8 @@ case $part in
     done
     check "one record" python3 bench/merge.py --out "$out/v2.json" "$out"/v2_???.json
     rm -f "$out"/v2_???.json "$out/facts.json"
+    end
     ;;
   *) echo "gpu_check.sh: no part '$part'; wanted is tests, sanitizer, host, rows, bench or v2" >&2
     exit 2 ;;
 esac
-echo "$part: $SECONDS s"
-exit $((failed > 0))
