@@ -44,8 +44,6 @@ struct Backend {
   // plan is of this backend; buffers are complete and aligned; the workspace is large enough. Any
   // size may be zero.
   Status (*run)(const Plan& plan, const Buffers& buffers, Workspace workspace, void* stream);
-
-  bool by_name = false;  // true: plans take it only when it is asked for
 };
 
 // Fastest first.

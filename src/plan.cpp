@@ -84,14 +84,6 @@ Status choose_backend(int32_t forced, Plan* plan) {
       continue;
     }
     if (forced == VOLLEY_BACKEND_AUTO && backend.device_type != plan->device.type) continue;
-    if (forced == VOLLEY_BACKEND_AUTO && backend.by_name) {
-      const char* name = volley_backend_name(backend.id);
-      passed_over.push_back(
-          {backend.id, VOLLEY_NOT_OFFERED, VOLLEY_REASON_NOT_CHOSEN,
-           fmt::format("{0} has not been checked on a GPU yet and runs only as backend = {0}",
-                       name)});
-      continue;
-    }
     Plan candidate = *plan;
     Status status = ask(backend, &candidate);
     if (status.ok()) {

@@ -18,7 +18,6 @@ Backend sm80_backend() {
   backend.prepare = cuda::sm80_prepare;
   backend.run = cuda::sm80_run;
 #endif
-  backend.by_name = true;  // so far its kernels have run in tests/emulator only
   return backend;
 }
 

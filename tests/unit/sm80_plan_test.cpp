@@ -260,18 +260,23 @@ TEST(Sm80Plan, MaxSmsBoundsTheSmallKernelsToo) {
   for (const Packing& packing : launch.operands.packings()) EXPECT_EQ(packing.grid.blocks, 3);
 }
 
-TEST(Sm80Plan, RunsOnlyByName) {
-  ProblemBuilder builder = plain(64, 64);
+TEST(Sm80Plan, TakesWhatHopperRefuses) {
+  ProblemBuilder builder = plain(65, 65);
   Plan plan;
   ASSERT_TRUE(builder.make(&plan.problem).ok());
-  const core::Problem problem = plan.problem;
-  const Status status = core::make_plan(problem, "a100", &plan);
-  EXPECT_EQ(status.code, VOLLEY_NOT_OFFERED);
-  EXPECT_NE(status.message.find("only as backend = sm80"), std::string::npos) << status.message;
-  builder.options.backend = VOLLEY_BACKEND_SM80;
+  core::Problem problem = plan.problem;
+  ASSERT_TRUE(core::make_plan(problem, "h200", &plan).ok());
+  EXPECT_EQ(plan.backend, VOLLEY_BACKEND_SM80);
+  ASSERT_EQ(plan.passed_over.size(), 1u);
+  EXPECT_EQ(plan.passed_over[0].backend, VOLLEY_BACKEND_SM90);
+  EXPECT_NE(plan.passed_over[0].sentence.find("65"), std::string::npos);
+
+  builder = plain(64, 64);
   ASSERT_TRUE(builder.make(&plan.problem).ok());
-  const core::Problem by_name = plan.problem;
-  ASSERT_TRUE(core::make_plan(by_name, "a100", &plan).ok());
+  problem = plan.problem;
+  ASSERT_TRUE(core::make_plan(problem, "h200", &plan).ok());
+  EXPECT_EQ(plan.backend, VOLLEY_BACKEND_SM90);
+  ASSERT_TRUE(core::make_plan(problem, "a100", &plan).ok());
   EXPECT_EQ(plan.backend, VOLLEY_BACKEND_SM80);
 }
 
