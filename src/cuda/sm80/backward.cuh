@@ -79,9 +79,11 @@ class Backward {
     return (work_.end_tile - work_.first_tile) * p_.group;
   }
   __device__ __forceinline__ int head_of(int i) const {
+    if (p_.group == 1) return work_.key_head;  // spares a division
     return work_.key_head * p_.group + i / (work_.end_tile - work_.first_tile);
   }
   __device__ __forceinline__ int tile_of(int i) const {
+    if (p_.group == 1) return work_.first_tile + i;
     return work_.first_tile + i % (work_.end_tile - work_.first_tile);
   }
   __device__ __forceinline__ static int buffer_of(int i) { return C.buffers == 2 ? i & 1 : 0; }
@@ -147,9 +149,10 @@ class Backward {
   // Between two barriers of the CTA warps run apart: some are busy with products, others with P.
   __device__ __forceinline__ void step(int i) {
     const int head = head_of(i), first_row = tile_of(i) * C.block_m, buffer = buffer_of(i);
-    float s[kGroups][kScores] = {}, dp[kGroups][kScores] = {};
-    multiply_part<C.element>(q(buffer), score_row(), k_, score_key(), s);
-    multiply_part<C.element>(dout(buffer), score_row(), v_, score_key(), dp);
+    float s[kGroups][kScores], dp[kGroups][kScores];
+    multiply_transposed<C.element, Sum::kBegins, 0>(q(buffer), score_row(), k_, score_key(), s, [] {});
+    multiply_transposed<C.element, Sum::kBegins, 0>(dout(buffer), score_row(), v_, score_key(), dp,
+                                                 [] {});
     if (C.extras || hides_keys(first_row)) {
       differentiate<true>(head, first_row, buffer, s, dp);
     } else {
@@ -157,10 +160,10 @@ class Backward {
     }
     // P and dS of the keys that these warps share are there.
     ptx::named_sync(1 + own_warp() / C.score_warps, 32 * C.score_warps);
-    multiply_columns<C.element, true>(weights_, first_row_of<kOfKeys>(), dout(buffer),
-                                      first_col_of<kOfKeys>(), dv_);
-    multiply_columns<C.element, true>(ds(buffer), first_row_of<kOfKeys>(), q(buffer),
-                                      first_col_of<kOfKeys>(), dk_);
+    multiply_columns<C.element, true, Sum::kContinues>(weights_, first_row_of<kOfKeys>(),
+                                                       dout(buffer), first_col_of<kOfKeys>(), dv_);
+    multiply_columns<C.element, true, Sum::kContinues>(ds(buffer), first_row_of<kOfKeys>(),
+                                                       q(buffer), first_col_of<kOfKeys>(), dk_);
     ptx::wait_copies<0>();
     ptx::sync_cta();  // dS and the next tile are there, and all are done with this one
     load_tile(i + C.buffers);
@@ -186,6 +189,8 @@ class Backward {
                                                 float (&dp)[kGroups][kScores]) const {
     const int lane = own_lane();
     const int in_block = score_key() + lane % 4 * 2;
+    const auto weights = Fragments<C.block_n>::pairs(weights_, score_row(), score_key());
+    const auto gradients = Fragments<C.block_n>::pairs(ds(buffer), score_row(), score_key());
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
       const int in_tile = score_row() + 16 * g + lane / 4;
@@ -199,20 +204,11 @@ class Backward {
       differentiate_group<kHides>(at, row_numbers(buffer) + in_tile, s[g], dp[g]);
 #pragma unroll
       for (int i = 0; i < kScores; i += 2) {
-        const int place = place_of_pair(g, i);
-        *reinterpret_cast<u32*>(weights_.data + place) = ptx::pack<C.element>(s[g][i], s[g][i + 1]);
-        *reinterpret_cast<u32*>(ds(buffer).data + place) =
-            ptx::pack<C.element>(dp[g][i], dp[g][i + 1]);
+        const int row = 16 * g + 8 * Accumulator::slot(i), col = i / 4 * 8;
+        weights.store_pair(row, col, ptx::pack<C.element>(s[g][i], s[g][i + 1]));
+        gradients.store_pair(row, col, ptx::pack<C.element>(dp[g][i], dp[g][i + 1]));
       }
     }
-  }
-
-  // Where registers i and i + 1 of group g of the thread's scores lie in a tile of them.
-  __device__ __forceinline__ static int place_of_pair(int g, int i) {
-    const int lane = own_lane();
-    const int row = score_row() + 16 * g + 8 * Accumulator::slot(i);
-    return Tile<C.block_m, C.block_n>::offset(row, lane / 4, score_key() / 8 + i / 4) +
-           lane % 4 * 2;
   }
 
   // s becomes P, as dV takes it, dp becomes dS. `numbers`: LSE of the first row, and C.block_m
@@ -277,9 +273,9 @@ class Backward {
   // To the sums of the tile, in the order of query_sums.cuh.
   __device__ __forceinline__ void add_dq(int i) const {
     constexpr int kQueryGroups = kOfQueries.rows / 16, kCount = kOfQueries.cols / 2;
-    float dq[kQueryGroups][kCount] = {};
-    multiply_columns<C.element, false>(ds(buffer_of(i)), first_row_of<kOfQueries>(), k_,
-                                       first_col_of<kOfQueries>(), dq);
+    float dq[kQueryGroups][kCount];
+    multiply_columns<C.element, false, Sum::kBegins>(ds(buffer_of(i)), first_row_of<kOfQueries>(),
+                                                     k_, first_col_of<kOfQueries>(), dq);
     constexpr int kSums = kQueryGroups * kCount;  // of a thread
     float* const sums = p_.dq +
                         sum_tile(p_, work_.rows, work_.batch, head_of(i), tile_of(i), C.block_m) *

@@ -50,13 +50,13 @@ class Forward {
   }
   // The warp's first row in the tile; the thread's first row of group g in the sequence.
   __device__ __forceinline__ static int warp_row() {
-    return ptx::opaque(static_cast<int>(threadIdx.x)) / 32 * 16 * kGroups;
+    return own_warp() * (16 * kGroups);
   }
   __device__ __forceinline__ int row_of_group(int g) const {
-    return work_.first_row + warp_row() + 16 * g + static_cast<int>(threadIdx.x) % 32 / 4;
+    return work_.first_row + warp_row() + 16 * g + own_lane() / 4;
   }
   __device__ __forceinline__ static int first_col() {
-    return static_cast<int>(threadIdx.x) % 4 * 2;
+    return own_lane() % 4 * 2;
   }
 
   __device__ __forceinline__ void load_q() const {
@@ -65,18 +65,11 @@ class Forward {
                          i64{work_.rows.q_base + work_.first_row} * p_.q.stride.row;
     q_.template load<kThreads>(from, p_.q.stride.row, work_.rows.sq - work_.first_row, p_.d);
   }
-  __device__ __forceinline__ void load_k(int block) const { load_keys(p_.k, k_, block, p_.d); }
-  __device__ __forceinline__ void load_v(int block) const { load_keys(p_.v, v_, block, p_.dv); }
-
-  __device__ __forceinline__ void load_keys(const Operand& from, const Tile<C.block_n, C.d>& to,
-                                            int block, int cols) const {
-    const int batch = p_.lengths.cu_k != nullptr ? 0 : work_.batch;
-    const int key = block * C.block_n;
-    const Bits16* data = from.data + batch * from.stride.batch +
-                         work_.head / p_.group * from.stride.head +
-                         i64{work_.rows.k_base + key} * from.stride.row;
-    to.template load<kThreads>(data, from.stride.row, work_.rows.sk - key, cols);
-    ptx::commit_copies();
+  __device__ __forceinline__ void load_k(int block) const {
+    load_keys<C>(work_, work_.k, p_.k.stride.row, block, p_.d, k_);
+  }
+  __device__ __forceinline__ void load_v(int block) const {
+    load_keys<C>(work_, work_.v, p_.v.stride.row, block, p_.dv, v_);
   }
 
   // All copies have landed, and all warps are done with what was read before.
@@ -87,9 +80,8 @@ class Forward {
 
   __device__ __forceinline__ void step(int block) {
     arrived();  // K, and at first Q
-    load_v(block);
-    float s[kGroups][kScores] = {};
-    multiply_transposed<C.element, kGroups>(q_, warp_row(), k_, s);
+    float s[kGroups][kScores];
+    multiply_transposed<C.element, Sum::kBegins, 1>(q_, warp_row(), k_, 0, s, [&] { load_v(block); });
     arrived();  // V
     if (block > work_.first_block) load_k(block - 1);
     u32 weights[kGroups][kScores / 2];
@@ -163,12 +155,12 @@ template <Config C>
 __device__ __forceinline__ void forward(const ForwardParams& p) {
   static_assert(tile_bytes(C) + sizeof(Work) <= shared_bytes(C));
   Work& work = *reinterpret_cast<Work*>(ptx::dynamic_shared() + tile_bytes(C));
-  for (int number = static_cast<int>(blockIdx.x); number < p.tiles;
-       number += static_cast<int>(gridDim.x)) {
-    ptx::sync_cta();  // nobody reads the last tile's
+  for (int number = static_cast<int>(blockIdx.x); number < p.tiles;) {
     if (threadIdx.x == 0) work = find_work<C>(p, number);
     ptx::sync_cta();
     if (work.first_row < work.rows.sq) Forward<C>(p, work).run();
+    number += static_cast<int>(gridDim.x);
+    if (number < p.tiles) ptx::sync_cta();  // nobody reads this tile's work any more
   }
   clear_unused_rows(p, i64{blockIdx.x} * C.warps + threadIdx.x / 32, i64{gridDim.x} * C.warps);
 }

@@ -56,7 +56,7 @@ __device__ __forceinline__ void compute_delta(const DeltaParams& p) {
       ptx::commit_copies();
       ptx::wait_copies<0>();
       ptx::sync_cta();
-      multiply_part<kElement>(dout, 16 * warp, o, 16 * warp, c);
+      multiply_transposed<kElement, Sum::kContinues, 0>(dout, 16 * warp, o, 16 * warp, c, [] {});
     }
     // The diagonal: C[r][r] and C[r + 8][r + 8] for r = lane / 4 are in lanes with 2 (lane % 4) =
     // r.

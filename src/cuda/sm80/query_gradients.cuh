@@ -34,7 +34,7 @@ class QueryGradients {
       read_rows();
       load_rows(p_.q, q_, p_.d);
       load_rows(p_.dout, dout_, p_.dv);
-      load_keys(p_.v, v_, work_.end_block - 1, p_.dv);
+      load_v(work_.end_block - 1);
       for (int block = work_.end_block - 1; block >= work_.first_block; --block) step(block);
     }
     write();
@@ -49,7 +49,7 @@ class QueryGradients {
   }
   // The warp's first row in the tile; the thread's first row in the sequence.
   __device__ __forceinline__ static int warp_row() {
-    return ptx::opaque(static_cast<int>(threadIdx.x)) / 32 * 16;
+    return own_warp() * 16;
   }
   __device__ __forceinline__ int own_row() const {
     return work_.first_row + warp_row() + static_cast<int>(threadIdx.x) % 32 / 4;
@@ -78,15 +78,11 @@ class QueryGradients {
                          i64{work_.rows.q_base + work_.first_row} * from.stride.row;
     to.template load<kThreads>(data, from.stride.row, work_.rows.sq - work_.first_row, cols);
   }
-  __device__ __forceinline__ void load_keys(const Operand& from, const Tile<C.block_n, C.d>& to,
-                                            int block, int cols) const {
-    const int batch = p_.lengths.cu_k != nullptr ? 0 : work_.batch;
-    const int key = block * C.block_n;
-    const Bits16* data = from.data + batch * from.stride.batch +
-                         work_.head / p_.group * from.stride.head +
-                         i64{work_.rows.k_base + key} * from.stride.row;
-    to.template load<kThreads>(data, from.stride.row, work_.rows.sk - key, cols);
-    ptx::commit_copies();
+  __device__ __forceinline__ void load_k(int block) const {
+    load_keys<C>(work_, work_.k, p_.k.stride.row, block, p_.d, k_);
+  }
+  __device__ __forceinline__ void load_v(int block) const {
+    load_keys<C>(work_, work_.v, p_.v.stride.row, block, p_.dv, v_);
   }
 
   // All copies have landed, and all warps are done with what was read before.
@@ -98,13 +94,13 @@ class QueryGradients {
   // K and V take turns: K arrives while dP is computed, the next V while S and dQ are.
   __device__ __forceinline__ void step(int block) {
     arrived();  // V, and at first Q and dO
-    load_keys(p_.k, k_, block, p_.d);
-    float dp[1][kScores] = {};
-    multiply_transposed<C.element, 1>(dout_, warp_row(), v_, dp);
+    float dp[1][kScores];
+    multiply_transposed<C.element, Sum::kBegins, 1>(dout_, warp_row(), v_, 0, dp,
+                                                 [&] { load_k(block); });
     arrived();  // K
-    if (block > work_.first_block) load_keys(p_.v, v_, block - 1, p_.dv);
-    float s[1][kScores] = {};
-    multiply_transposed<C.element, 1>(q_, warp_row(), k_, s);
+    if (block > work_.first_block) load_v(block - 1);
+    float s[1][kScores];
+    multiply_transposed<C.element, Sum::kBegins, 1>(q_, warp_row(), k_, 0, s, [] {});
     u32 ds[1][kScores / 2];
     differentiate(block, s[0], dp[0], ds[0]);
     multiply<C.element, 1>(ds, k_, dq_);

@@ -8,6 +8,7 @@
 #include "cuda/common/sequence.cuh"
 #include "cuda/sm80/config.h"
 #include "cuda/sm80/extras.cuh"
+#include "cuda/sm80/tile.cuh"
 
 namespace volley::cuda::v2 {
 
@@ -18,10 +19,12 @@ struct Work {
   Sequence rows;
   Band band;
   int first_block, end_block;  // of keys; equal: it sees none
+  const Bits16 *k, *v;         // the first key's, of the head
 };
 
 // Tile `number`; it may lie past the end of its sequence. The later tiles of a head, which see more
-// keys under a causal mask, come first. Params has q_tiles, heads and what read_sequence() needs.
+// keys under a causal mask, come first. Params has k, v, q_tiles, heads, group and what
+// read_sequence() needs.
 template <Config C, class Params>
 __device__ __forceinline__ Work find_work(const Params& p, int number) {
   Work work;
@@ -36,9 +39,24 @@ __device__ __forceinline__ Work find_work(const Params& p, int number) {
   const int last_row = min(work.first_row + C.block_m, work.rows.sq) - 1;
   const int begin = first_key<MaskKind::kGeneral>(work.band, work.first_row);
   const int end = end_key<MaskKind::kGeneral>(work.band, last_row);
+  const int batch = p.lengths.cu_k != nullptr ? 0 : work.batch, key_head = work.head / p.group;
+  work.k = p.k.data + batch * p.k.stride.batch + key_head * p.k.stride.head +
+           work.rows.k_base * p.k.stride.row;
+  work.v = p.v.data + batch * p.v.stride.batch + key_head * p.v.stride.head +
+           work.rows.k_base * p.v.stride.row;
   work.first_block = end > begin ? begin / C.block_n : 0;
   work.end_block = end > begin ? (end + C.block_n - 1) / C.block_n : 0;
   return work;
+}
+
+// Starts to copy a block of keys, or of their values, as a group of copies; zeros past the last key.
+// `first` is the first key's row. Threads: the CTA.
+template <Config C>
+__device__ __forceinline__ void load_keys(const Work& work, const Bits16* first, i64 row_stride,
+                                          int block, int cols, const Tile<C.block_n, C.d>& to) {
+  const int key = block * C.block_n;
+  to.template load<threads(C)>(first + key * row_stride, row_stride, work.rows.sk - key, cols);
+  ptx::commit_copies();
 }
 
 // Hides the scores of keys that lie outside the band: only blocks at an edge of it have any.

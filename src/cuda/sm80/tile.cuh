@@ -9,15 +9,13 @@
 
 namespace volley::cuda::v2 {
 
-// Of the thread in its warp, of the warp in the CTA: read anew, so that what is computed from them
-// does not wait in registers. Unsigned on the way, so that the compiler knows they are not
-// negative.
-__device__ __forceinline__ int own_lane() {
-  return static_cast<int>(static_cast<u32>(ptx::opaque(static_cast<int>(threadIdx.x))) % 32);
+// The thread in the CTA, in its warp; the warp in the CTA: read anew, so that what is computed from
+// them does not wait in registers. Unsigned, so that the compiler knows they are not negative.
+__device__ __forceinline__ u32 own_thread() {
+  return static_cast<u32>(ptx::opaque(static_cast<int>(threadIdx.x)));
 }
-__device__ __forceinline__ int own_warp() {
-  return static_cast<int>(static_cast<u32>(ptx::opaque(static_cast<int>(threadIdx.x))) / 32);
-}
+__device__ __forceinline__ int own_lane() { return static_cast<int>(own_thread() % 32); }
+__device__ __forceinline__ int own_warp() { return static_cast<int>(own_thread() / 32); }
 
 template <int kRows, int kCols>
 struct Tile {
@@ -40,43 +38,37 @@ struct Tile {
   template <int kThreads>
   __device__ __forceinline__ void load(const Bits16* from, i64 row_stride, int rows,
                                        int cols) const {
-    static_assert(kThreads % kVectors == 0 && kRows * kVectors % kThreads == 0);
-    constexpr int kStep = kThreads / kVectors;  // rows
-    const int vector = ptx::opaque(static_cast<int>(threadIdx.x)) % kVectors;
-    int row = ptx::opaque(static_cast<int>(threadIdx.x)) / kVectors;
-    const bool inside = vector * 8 < cols;
-    const Bits16* source = from + row * row_stride + vector * 8;
-#pragma unroll
-    for (int i = 0; i < kRows / kStep; ++i) {
-      const bool valid = inside && row < rows;
-      ptx::copy_async(at(0, row, vector), valid ? source : from, valid ? 16 : 0);
-      row += kStep;
-      source += kStep * row_stride;
+    if (rows >= kRows) {
+      load<kThreads, true>(from, row_stride, rows, cols);
+    } else {
+      load<kThreads, false>(from, row_stride, rows, cols);
     }
   }
 
-  // The A fragment of rows [row, row + 16), columns [16 step, 16 step + 16). Threads: a whole warp;
-  // `lane` is the thread's.
-  __device__ __forceinline__ void a_fragment(int lane, int row, int step, u32 (&a)[4]) const {
-    ptx::load_matrices(at(row, lane % 16, 2 * step + lane / 16), a);
-  }
-
-  // The B fragments of the product with this tile transposed: its rows [row, row + 16) are two
-  // groups of 8 output columns, b[0], b[1] the first's and b[2], b[3] the second's; k is columns
-  // [16 step, 16 step + 16). Threads: a whole warp.
-  __device__ __forceinline__ void b_of_transposed(int lane, int row, int step, u32 (&b)[4]) const {
-    ptx::load_matrices(at(row, lane / 16 * 8 + lane % 8, 2 * step + lane / 8 % 2), b);
-  }
-
-  // The same of the product with this tile: output columns [16 group, 16 group + 16), k is rows
-  // [row, row + 16). Threads: a whole warp.
-  __device__ __forceinline__ void b_fragment(int lane, int row, int group, u32 (&b)[4]) const {
-    ptx::load_transposed(at(row, lane % 16, 2 * group + lane / 16), b);
+ private:
+  template <int kThreads, bool kAllRows>
+  __device__ __forceinline__ void load(const Bits16* from, i64 row_stride, int rows,
+                                       int cols) const {
+    static_assert(kThreads % kVectors == 0 && kRows * kVectors % kThreads == 0);
+    constexpr int kStep = kThreads / kVectors;  // rows
+    const int vector = static_cast<int>(own_thread() % kVectors);
+    const int row = static_cast<int>(own_thread() / kVectors);
+    const bool inside = vector * 8 < cols;
+    const Bits16* source = from + row * row_stride + vector * 8;
+    Bits16* const first = at(0, row, vector);
+#pragma unroll
+    for (int i = 0; i < kRows / kStep; ++i) {
+      const bool valid = inside && (kAllRows || row + i * kStep < rows);
+      // Rows eight apart are permuted alike.
+      Bits16* const to = kStep % 8 == 0 ? first + i * kStep * kCols : at(0, row + i * kStep, vector);
+      ptx::copy_async(to, valid || kAllRows ? source : from, valid ? 16 : 0);
+      source += kStep * row_stride;
+    }
   }
 };
 
-// Reads a piece of a tile, 16 rows and 16 columns at a time: the four 8x8 matrices of an ldmatrix.
-// Both coordinates of a read are constants, so it takes an exclusive or, a sum and the load.
+// Reads, or writes, a piece of a tile, 16 rows and 16 columns at a time: the four 8x8 matrices of an ldmatrix.
+// Both coordinates of an access are constants, so it takes an exclusive or, a sum and the access.
 template <int kCols>
 class Fragments {
  public:
@@ -98,24 +90,35 @@ class Fragments {
             tile.offset(first_row, lane / 16 * 8 + lane % 8, first_col / 8 + lane / 8 % 2)};
   }
 
-  // From (row, col) of the piece on, multiples of 16; `col` and `first_col` have no bit in common,
-  // as where the width of pieces is a power of two. Threads: a whole warp.
+  // The pairs of an accumulator: row lane / 4, columns 2 (lane % 4) and the next.
+  template <int kRows>
+  __device__ __forceinline__ static Fragments pairs(const Tile<kRows, kCols>& tile, int first_row,
+                                                    int first_col) {
+    const int lane = own_lane();
+    return {tile.data, tile.offset(first_row, lane / 4, first_col / 8) + lane % 4 * 2};
+  }
+
+  // From (row, col) of the piece on, multiples of 16, of pairs of 8; `col` and `first_col` have no
+  // bit in common, as where the width of pieces is a power of two. Threads: a whole warp.
   __device__ __forceinline__ void load(int row, int col, u32 (&r)[4]) const {
     ptx::load_matrices(at(row, col), r);
   }
   __device__ __forceinline__ void load_transposed(int row, int col, u32 (&r)[4]) const {
     ptx::load_transposed(at(row, col), r);
   }
+  __device__ __forceinline__ void store_pair(int row, int col, u32 pair) const {
+    *reinterpret_cast<u32*>(at(row, col)) = pair;
+  }
 
  private:
-  __device__ __forceinline__ Fragments(const Bits16* data, int offset)
+  __device__ __forceinline__ Fragments(Bits16* data, int offset)
       : data_(data), offset_(offset) {}
 
-  __device__ __forceinline__ const Bits16* at(int row, int col) const {
+  __device__ __forceinline__ Bits16* at(int row, int col) const {
     return data_ + ((offset_ ^ col % 64) + row * kCols + col / 64 * 64);
   }
 
-  const Bits16* data_;
+  Bits16* data_;
   int offset_;  // of the lane's row of the first matrices
 };
 
