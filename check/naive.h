@@ -17,8 +17,8 @@ struct Naive {
 // Forward of an instance's inputs; its outputs are not looked at.
 Naive naive_forward(const Instance& instance);
 
-// The same for gradients, by role; P and dS are rounded once, sums are in fp32. The instance's o
-// and lse are read, as the ABI's backward reads them.
+// The same for gradients, by role; P, dS and a wider dout are rounded once to the inputs' type,
+// sums are in fp32. The instance's o and lse are read, as the ABI's backward reads them.
 struct NaiveGradients {
   std::array<HostTensor, core::kRoleCount> tensors;  // dq, dk, dv; dbias and dsink where asked for
   double max_logit = 0;

@@ -100,7 +100,7 @@ class Backward {
     float shift = lse_gradient(i);
     double terms = 0;
     for (size_t x = 0; x < width; ++x) {
-      dout[x] = read(Role::kDout, i, head_.h, static_cast<int64_t>(x));
+      dout[x] = round_to(c_.dtype, read(Role::kDout, i, head_.h, static_cast<int64_t>(x)));
       const float term = dout[x] * read(Role::kO, i, head_.h, static_cast<int64_t>(x));
       shift -= term;
       terms += std::abs(term);
