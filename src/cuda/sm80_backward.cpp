@@ -109,7 +109,7 @@ BackwardLaunch make_backward(const core::Plan& plan) {
   if (!problem[Role::kQ].empty()) {
     launch.delta = make_delta(problem);
     launch.delta_grid = {bounded_blocks(launch.delta.tiles, 65536, problem.max_sms), 2 * kDeltaRows,
-                         kDeltaShared};
+                         delta_shared_bytes(launch.delta.o.type == kF32)};
     const i64 heads = problem[Role::kQ].shape[0] * problem.hq;  // of all batches
     launch.delta_offset = layout.take(4 * static_cast<uint64_t>(heads * launch.params.query_rows));
     if (!takes_query_tiles(problem)) {

@@ -22,8 +22,7 @@ int number_type(int32_t dtype) {
   return dtype == VOLLEY_F32 ? kF32 : dtype == VOLLEY_F16 ? kF16 : kBf16;
 }
 
-// Can rows of 16-bit elements be read and written 16 bytes at a time? Operands for which that is
-// not so are copied first.
+// Can rows of 16-bit elements be read and written 16 bytes at a time?
 bool has_vectors(const Tensor& t) {
   constexpr int64_t kVector = 8;  // elements
   const bool strides = std::all_of(t.stride.begin(), t.stride.begin() + 3,
@@ -52,13 +51,16 @@ Grid grid_of(i64 elements, int max_sms) {
 Operand Operands::add(const Problem& problem, Role role, Layout* layout) {
   const Tensor& t = problem[role];
   if (t.empty()) return {};
-  if (has_vectors(t)) return {nullptr, {t.stride[0], t.stride[1], t.stride[2]}};
+  if (t.dtype != VOLLEY_F32 && has_vectors(t))
+    return {nullptr, {t.stride[0], t.stride[1], t.stride[2]}};
   const i64 rows = t.shape[1], heads = t.shape[2], columns = rounded_up(t.shape[3]);
   const i64 elements = t.shape[0] * rows * heads * columns;
   Packing packing{};
   packing.role = role;
   packing.offset = layout->take(2 * static_cast<uint64_t>(elements));
   packing.params.stride = strides_of(t);
+  packing.params.from_type = number_type(t.dtype);
+  packing.params.to_type = number_type(problem[Role::kQ].dtype);
   packing.params.heads = static_cast<int>(heads);
   packing.params.columns = static_cast<int>(t.shape[3]);
   packing.params.rows = rows;
@@ -71,7 +73,7 @@ Operand Operands::add(const Problem& problem, Role role, Layout* layout) {
 core::Status Operands::pack(core::Buffers* at, core::Workspace workspace, Queue& queue) const {
   for (const Packing& packing : packings_) {
     PackParams params = packing.params;
-    params.from = at->as<const Bits16>(packing.role);
+    params.from = (*at)[packing.role];
     params.to = reinterpret_cast<Bits16*>(static_cast<char*>(workspace.data) + packing.offset);
     at->data[static_cast<size_t>(packing.role)] = params.to;
     VOLLEY_TRY(queue.pack(packing.grid, params));

@@ -56,7 +56,8 @@ struct Packing {
 // Each operand where the kernels can read it. Addresses are of a run.
 class Operands {
  public:
-  // The strides at which the kernel finds `role`; plans a copy where that is necessary.
+  // The strides at which the kernel finds `role`; plans a copy, of what it cannot read 16 bytes at
+  // a time and of what is fp32.
   Operand add(const core::Problem& problem, core::Role role, Layout* layout);
   const std::vector<Packing>& packings() const { return packings_; }
 

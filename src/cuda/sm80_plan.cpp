@@ -130,12 +130,6 @@ Status plan_forward(Element element, int d, Plan* plan) {
 
 Status plan_backward(Element element, int d, Plan* plan) {
   VOLLEY_TRY(check_dbias(plan->problem));
-  if (const int32_t dtype = plan->problem[Role::kDout].dtype;
-      dtype != plan->problem[Role::kQ].dtype) {
-    return core::not_offered(VOLLEY_REASON_OUTPUT_DTYPE,
-                             "sm80: dout is {}, the backward multiplies it in q's type",
-                             volley_dtype_name(dtype));
-  }
   const int row = v2::choose_backward(element, d, has_extras(plan->problem),
                                       static_cast<int>(plan->device.smem_per_block));
   if (row < 0) return no_config_fits(*plan);

@@ -38,7 +38,11 @@ class GpuGradientSuites : public GpuSuites {};
 
 TEST_P(GpuGradientSuites, Edges) { EXPECT_GT(run("gradient edges").passed, 50); }
 TEST_P(GpuGradientSuites, Bits) { EXPECT_GT(run("gradient bits").passed, 60); }
-TEST_P(GpuGradientSuites, Random) { EXPECT_GT(run("gradient random", 1000).passed, 500); }
+// One in forty sums dbias over queries and wants a fixed order, which is refused.
+TEST_P(GpuGradientSuites, Random) {
+  const Report report = run("gradient random", 1000);
+  EXPECT_GE(report.passed, 970) << report.refused << " were refused";
+}
 
 INSTANTIATE_TEST_SUITE_P(Backends, GpuGradientSuites, testing::Values(VOLLEY_BACKEND_SM80),
                          [](const auto& test) { return volley_backend_name(test.param); });

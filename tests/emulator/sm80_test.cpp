@@ -7,6 +7,7 @@
 
 #include "../cases/cases.h"
 #include "../cases/mixed_backends.h"
+#include "naive_row.h"
 #include "sm80_backend.h"
 #include "suites.h"
 
@@ -119,6 +120,41 @@ TEST(EmulatedSm80, ValuesThatNobodySeesHaveNoGradients) {
   }
 }
 
+// To q's type, the same for all kernels that read it; beyond that type's range it is infinity.
+TEST(EmulatedSm80, AnF32DoutIsRoundedOnce) {
+  for (const int32_t dtype : {VOLLEY_F16, VOLLEY_BF16}) {
+    for (const Layout layout : {Layout::kRows, Layout::kStridedLast}) {
+      Case c;
+      c.op = VOLLEY_OP_BACKWARD;
+      c.dtype = dtype;
+      c.out_dtype = VOLLEY_F32;
+      c.o_layout = layout;
+      c.sq = c.sk = 70;
+      c.d = 64;
+      c.dv = 72;
+      c.sink = true;
+      c.deterministic = true;
+      Instance as_given = build(c);
+      as_given[Role::kDout].set({0, 3, 0, 1}, 1e5);
+      Instance rounded = as_given.clone();
+      HostTensor& dout = rounded[Role::kDout];
+      for (int64_t i = 0; i < dout.size(); ++i) {
+        dout.set_flat(i, round_to(dtype, static_cast<float>(dout.flat(i))));
+      }
+      EXPECT_EQ(std::isinf(dout.at({0, 3, 0, 1})), dtype == VOLLEY_F16);
+      for (Instance* instance : {&as_given, &rounded}) {
+        ASSERT_EQ(fill_forward(*instance).result, Result::kPassed);
+        const Answer answer = run(*instance, kBackend);
+        ASSERT_TRUE(answer.ok()) << answer.message << answer.broken;
+      }
+      for (const Role role : {Role::kDq, Role::kDk, Role::kDv, Role::kDsink}) {
+        EXPECT_TRUE(same_bits(as_given[role], rounded[role])) << core::info(role).name;
+      }
+      EXPECT_EQ(std::isfinite(as_given[Role::kDq].at({0, 3, 0, 0})), dtype == VOLLEY_BF16);
+    }
+  }
+}
+
 class EmulatedProblems : public testing::TestWithParam<int> {};
 
 TEST_P(EmulatedProblems, AgreeWithTheReference) {
@@ -132,7 +168,8 @@ TEST_P(EmulatedProblems, HaveTheReferencesGradients) {
   constexpr int64_t kPart = 25;
   const auto first = static_cast<uint64_t>(GetParam()) * kPart;
   const Report report = run_suite("gradient random", kPart, first + 1);
-  EXPECT_GT(report.passed, kPart / 2) << report.refused << " were refused";  // fp32 dout
+  // One in forty sums dbias over queries and wants a fixed order.
+  EXPECT_GE(report.passed, kPart - 2) << report.refused << " were refused";
 }
 
 TEST(EmulatedSm80, TheBackwardTakesAnyForwardsResults) {

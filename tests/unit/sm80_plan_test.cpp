@@ -173,14 +173,6 @@ TEST(Sm80Plan, TilesThatShareDbiasAreOneCtasWhereTheOrderIsFixed) {
   EXPECT_EQ(ctas_of(with_dbias({1, 1, 500, 700}), false), 64);
 }
 
-TEST(Sm80Plan, ADoutInFp32IsAReason) {
-  ProblemBuilder builder = plain(64, 64);
-  builder.backward();
-  builder[Role::kO].dtype = builder[Role::kDout].dtype = VOLLEY_F32;
-  Plan plan;
-  EXPECT_EQ(plan_on(builder, "h200", &plan).reason, VOLLEY_REASON_OUTPUT_DTYPE);
-}
-
 TEST(Sm80Plan, AnInputInFp64IsAReason) {
   for (const Role role : {Role::kLse, Role::kDlse}) {
     ProblemBuilder builder = plain(64, 64);
@@ -229,6 +221,19 @@ TEST(Sm80Plan, WhatCannotBeReadIsCopiedIntoTheWorkspace) {
   // q as it is, v with rows of 64; both in multiples of 256 bytes.
   EXPECT_EQ(plan.workspace, 2u * (2 * 500 * 4 * 64) + 2u * (2 * 700 * 2 * 64));
   EXPECT_NE(plan.config.name.find("copies q v"), std::string::npos) << plan.config.name;
+}
+
+TEST(Sm80Plan, AnF32DoutIsCopiedInQsType) {
+  ProblemBuilder builder = plain(64, 64);
+  builder.backward();
+  Plan plan;
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  EXPECT_EQ(plan.config.name.find("copies"), std::string::npos) << plan.config.name;
+  const uint64_t without = plan.workspace;
+  builder[Role::kO].dtype = builder[Role::kDout].dtype = VOLLEY_F32;
+  ASSERT_TRUE(plan_on(builder, "h200", &plan).ok());
+  EXPECT_EQ(plan.workspace - without, 2u * (2 * 500 * 4 * 64));
+  EXPECT_NE(plan.config.name.find("copies dout"), std::string::npos) << plan.config.name;
 }
 
 TEST(Sm80Plan, MaxSmsBoundsTheGrid) {

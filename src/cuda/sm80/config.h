@@ -79,7 +79,8 @@ constexpr bool valid_backward(const Config& c) {
 
 // The kernel that computes delta takes so many rows a CTA, 16 a warp, and 64 columns at a time.
 constexpr int kDeltaRows = 64;
-constexpr int kDeltaShared = 2 * kDeltaRows * 64 * 2;  // bytes
+// 64 columns of dout and of o, of an fp32 one in three parts.
+constexpr int delta_shared_bytes(bool f32_o) { return (f32_o ? 4 : 2) * kDeltaRows * 64 * 2; }
 
 struct Shape {
   int d, block_m, block_n, warps;

@@ -14,12 +14,21 @@ namespace volley::cuda::v2 {
 constexpr int kDeltaWarps = kDeltaRows / 16;
 using DeltaTile = Tile<kDeltaRows, 64>;
 
+// An fp32 o is three numbers of 16 bits, n0 + n1 / kFiner + n2 / kFiner^2, which lose nothing of
+// it.
+constexpr int kPartsOfO = 3;
+template <Element kElement>
+constexpr float kFiner = kElement == Element::kBf16 ? 0x1p8f : 0x1p11f;
+
 // 64 columns of a tile's rows, from `first_col` on; zeros outside the tensor. They are there after
-// a wait for copies and a barrier. Threads: the CTA.
+// a wait for copies and a barrier. fp32 is rounded; with more than one part, each further tile gets
+// what rounding has left, times kFiner. Threads: the CTA.
+template <Element kElement>
 __device__ __forceinline__ void read_tile(const Output& from, const char* first_row, int rows,
-                                          int first_col, int columns, const DeltaTile& to) {
+                                          int first_col, int columns, Bits16* tiles, int parts) {
   constexpr int kThreads = 32 * kDeltaWarps;
   const auto* const data = reinterpret_cast<const Bits16*>(first_row);
+  const DeltaTile to{tiles};
   if (from.vector != 0) {
     to.load<kThreads>(data + first_col, from.stride.axis[1], rows, columns - first_col);
     return;
@@ -27,19 +36,31 @@ __device__ __forceinline__ void read_tile(const Output& from, const char* first_
   for (int i = static_cast<int>(threadIdx.x); i < kDeltaRows * 64; i += kThreads) {
     const int row = i / 64, col = i % 64;
     const bool inside = row < rows && first_col + col < columns;
-    Bits16* const place = to.at(0, row, col / 8) + col % 8;
-    *place = inside ? data[row * from.stride.axis[1] + (first_col + col) * from.stride.axis[3]]
-                    : Bits16{0};
+    const i64 at = row * from.stride.axis[1] + (first_col + col) * from.stride.axis[3];
+    Bits16* place = to.at(0, row, col / 8) + col % 8;
+    if (from.type != kF32) {
+      *place = inside ? data[at] : Bits16{0};
+      continue;
+    }
+    float left = inside ? reinterpret_cast<const float*>(first_row)[at] : 0.f;
+    for (int part = 0; part < parts; ++part, place += kDeltaRows * 64) {
+      const auto bits = static_cast<unsigned short>(ptx::pack<kElement>(left, 0.f));
+      *place = Bits16{bits};
+      left -= kElement == Element::kBf16 ? ptx::from_bf16(bits) : ptx::from_f16(bits);
+      left *= kFiner<kElement>;
+    }
   }
 }
 
 // The products are those of dP, in the same order, of which only the diagonal is used: so a row
-// that sees one key, whose o is its v, gets dP - delta = 0. Rows that no query in use owns get
-// something, too; nobody reads it. Threads: 32 kDeltaWarps, shared memory: kDeltaShared.
+// that sees one key, whose o is its v, gets dP - delta = 0. So it does with an fp32 o, whose first
+// part is v and the others 0. Rows that no query in use owns get something, too; nobody reads it.
+// Threads: 32 kDeltaWarps, shared memory: delta_shared_bytes.
 template <Element kElement>
 __device__ __forceinline__ void compute_delta(const DeltaParams& p) {
-  auto* const shared = reinterpret_cast<Bits16*>(ptx::dynamic_shared());
-  const DeltaTile o{shared}, dout{shared + kDeltaRows * 64};
+  auto* const dout = reinterpret_cast<Bits16*>(ptx::dynamic_shared());
+  Bits16* const o = dout + kDeltaRows * 64;
+  const int parts = p.o.type == kF32 ? kPartsOfO : 1;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const i64 row_tiles = (p.query_rows + kDeltaRows - 1) / kDeltaRows;
   for (i64 tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
@@ -48,15 +69,21 @@ __device__ __forceinline__ void compute_delta(const DeltaParams& p) {
     const int batch = static_cast<int>(tile / row_tiles / p.heads);
     const i64 left = p.query_rows - row;
     const int rows = static_cast<int>(left < kDeltaRows ? left : kDeltaRows);
-    float c[1][8] = {};
+    float c[kPartsOfO][1][8] = {};
     for (int col = 0; col < p.columns; col += 64) {
       ptx::sync_cta();  // all are done with the last columns
-      read_tile(p.o, row_of(p.o, batch, row, head), rows, col, p.columns, o);
-      read_tile(p.dout, row_of(p.dout, batch, row, head), rows, col, p.columns, dout);
+      read_tile<kElement>(p.o, row_of(p.o, batch, row, head), rows, col, p.columns, o, parts);
+      read_tile<kElement>(p.dout, row_of(p.dout, batch, row, head), rows, col, p.columns, dout, 1);
       ptx::commit_copies();
       ptx::wait_copies<0>();
       ptx::sync_cta();
-      multiply_transposed<kElement, Sum::kContinues, 0>(dout, 16 * warp, o, 16 * warp, c, [] {});
+#pragma unroll
+      for (int part = 0; part < kPartsOfO; ++part) {
+        if (part >= parts) break;
+        multiply_transposed<kElement, Sum::kContinues, 0>(
+            DeltaTile{dout}, 16 * warp, DeltaTile{o + part * kDeltaRows * 64}, 16 * warp, c[part],
+            [] {});
+      }
     }
     // The diagonal: C[r][r] and C[r + 8][r + 8] for r = lane / 4 are in lanes with 2 (lane % 4) =
     // r.
@@ -66,8 +93,12 @@ __device__ __forceinline__ void compute_delta(const DeltaParams& p) {
     for (int half = 0; half < 2; ++half) {
       const int at = 16 * warp + r + 8 * half;
       if (at >= rows) continue;
-      const float odd = c[0][6 * half + 1], even = c[0][6 * half];
-      float delta = r % 2 != 0 ? odd : even;
+      float delta = 0;
+#pragma unroll
+      for (int part = kPartsOfO - 1; part >= 0; --part) {
+        const float odd = c[part][0][6 * half + 1], even = c[part][0][6 * half];
+        delta = delta / kFiner<kElement> + (r % 2 != 0 ? odd : even);
+      }
       if (p.dlse != nullptr) {
         delta -= p.dlse[batch * p.dlse_stride.batch + head * p.dlse_stride.head +
                         (row + at) * p.dlse_stride.row];

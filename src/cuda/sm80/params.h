@@ -134,10 +134,12 @@ struct DqParams {
   Lengths lengths;
 };
 
-// A copy of any 16-bit tensor that can be read as an Operand: (batch, rows, heads, columns) without
-// gaps, columns rounded up to a multiple of 8 by zeros.
+// A copy of any tensor that can be read as an Operand: (batch, rows, heads, columns) without gaps,
+// columns rounded up to a multiple of 8 by zeros; fp32 is rounded to 16 bits.
 struct PackParams {
-  const Bits16* from;
+  const void* from;
+  int from_type;  // a NumberType
+  int to_type;    // a 16-bit one; from_type, if that is not kF32
   Strides4 stride;
   Bits16* to;
   int heads;
