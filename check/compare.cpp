@@ -124,19 +124,20 @@ double ulp(int32_t dtype, double value) {
 }
 
 Comparison compare(const std::string& name, const HostTensor& got, const HostTensor& want,
-                   const HostTensor& naive, const Rule& rule, double max_logit, double rounding) {
+                   const HostTensor& naive, const Rule& rule, double max_logit,
+                   const Rounding& rounding) {
   const std::string sentence = compare_classes(name, got, want);
   if (!sentence.empty()) return wrong(sentence);
   const auto count = static_cast<double>(std::max<int64_t>(want.size(), 1));
   const Errors yardstick = errors_of(naive, want);
   const double most = largest(want);
   const double logit_rounding = got.dtype() == VOLLEY_F32 ? 0x1p-23 * max_logit * most : 0;
-  const double slack = 2 * ulp(got.dtype(), most) + logit_rounding + rounding;
+  const double slack = 2 * ulp(got.dtype(), most) + logit_rounding + rounding.most;
   // One element may use up its slack: without it a tensor of a handful of elements fails by luck,
   // when naive happens to round to the right side; in a large one it weighs nothing.
-  // `rounding` may be in all of them.
+  // Its roundings may be in all of them.
   const double rmse_bound = rule.rmse_factor * std::sqrt(yardstick.sum_of_squares / count) +
-                            slack / std::sqrt(count) + rounding;
+                            slack / std::sqrt(count) + rounding.rms;
   return judge(name, got, want, rule.max_factor * yardstick.max + slack, rmse_bound);
 }
 

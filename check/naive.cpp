@@ -4,11 +4,23 @@
 #include "naive.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "naive_row.h"
 
 namespace volley::check {
 namespace {
+
+// Of |largest logit of the row * an element of o|^2, as far as they are finite.
+double sum_of_squares(const std::vector<float>& logits, const std::vector<float>& o) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float value : o) {
+    const double product = top * value;
+    if (std::isfinite(product)) sum += product * product;
+  }
+  return sum;
+}
 
 // P is relative to the row's maximum, as in every flash kernel; the sum has it unrounded.
 std::vector<float> output_row(const Instance& instance, const NaiveHead& head,
@@ -39,8 +51,9 @@ std::vector<float> output_row(const Instance& instance, const NaiveHead& head,
 Naive naive_forward(const Instance& instance) {
   const Case& c = instance.c;
   const HostTensor& o = instance[Role::kO];
-  Naive result{HostTensor(o.dtype(), o.shape()), 0};
+  Naive result{HostTensor(o.dtype(), o.shape()), 0, {}};
   result.o.fill(0);
+  double squares = 0;
   for (int64_t n = 0; n < c.b; ++n) {
     for (int64_t h = 0; h < c.hq; ++h) {
       const NaiveHead head = load_head(instance, n, h);
@@ -51,8 +64,14 @@ Naive naive_forward(const Instance& instance) {
         for (int64_t x = 0; x < c.dv; ++x) {
           result.o.set(instance.index(Role::kO, n, i, h, x), row[static_cast<size_t>(x)]);
         }
+        if (!logits.logit.empty()) squares += sum_of_squares(logits.logit, row);
       }
     }
+  }
+  // Where m * scale is rounded, by up to 2^-24 of itself, P of the largest logit is not exactly 1
+  // in the sum, and rounding P may double that. In 16 bits it is 1.
+  if (o.dtype() == VOLLEY_F32 && c.dtype != VOLLEY_F32 && o.size() > 0) {
+    result.rounding.rms = 0x1p-23 * std::sqrt(squares / static_cast<double>(o.size()));
   }
   return result;
 }

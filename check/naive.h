@@ -6,12 +6,14 @@
 #pragma once
 
 #include "case.h"
+#include "compare.h"
 
 namespace volley::check {
 
 struct Naive {
   HostTensor o;          // shape and dtype of the instance's o, contiguous
   double max_logit = 0;  // of |scaled logit| over all visible pairs
+  Rounding rounding;     // of an fp32 o of narrower inputs; its `most` is max_logit's matter
 };
 
 // Forward of an instance's inputs; its outputs are not looked at.
@@ -23,8 +25,8 @@ struct NaiveGradients {
   std::array<HostTensor, core::kRoleCount> tensors;  // dq, dk, dv; dbias and dsink where asked for
   double max_logit = 0;
   // By role: how far two fp32 roundings at each pair, of dO.v and of dO.o, move an element when
-  // they add up as if at random; the largest of all elements.
-  std::array<double, core::kRoleCount> rounding{};
+  // they add up as if at random; the largest of all elements, which stands for the rms as well.
+  std::array<Rounding, core::kRoleCount> rounding{};
 };
 NaiveGradients naive_backward(const Instance& instance);
 

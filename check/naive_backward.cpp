@@ -56,7 +56,9 @@ class Backward {
     for (const Role role : {Role::kDbias, Role::kDsink}) {
       for (int64_t i = 0; i < squares(role).size(); ++i) note_rounding(role, squares(role).flat(i));
     }
-    result.rounding = rounding_;
+    for (size_t role = 0; role < core::kRoleCount; ++role) {
+      result.rounding[role] = {rounding_[role], rounding_[role]};
+    }
     for (const core::RoleInfo& info : core::kRoles) {
       const HostTensor& sums = sum(info.role);
       if (!sums.present()) continue;

@@ -228,7 +228,7 @@ Verdict compare_forward(const Instance& instance, const Oracle& oracle) {
     return failed("the reference failed: " + oracle.answer.message + oracle.answer.broken);
   }
   const Comparison o = compare("o", instance[Role::kO], oracle.o, oracle.naive.o, kForwardRule,
-                               oracle.naive.max_logit);
+                               oracle.naive.max_logit, oracle.naive.rounding);
   if (!o.ok || !instance[Role::kLse].present()) {
     return {o.ok ? Result::kPassed : Result::kFailed, o.sentence};
   }

@@ -83,7 +83,7 @@ Deviation compare(const Request& request) {
   if (deviation.o_known) {
     const check::Comparison bounds =
         check::compare("o", instance[Role::kO], oracle.o, oracle.naive.o, check::kForwardRule,
-                       oracle.naive.max_logit);
+                       oracle.naive.max_logit, oracle.naive.rounding);
     deviation.o = check::compare_within("o", instance[Role::kO], request.o_answer, bounds);
   }
   if (deviation.lse_known) {

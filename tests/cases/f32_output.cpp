@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Cases about gradients of a call whose o, and so dout, is fp32 beside narrower inputs.
+// Cases about calls whose o, and in the backward dout, is fp32 beside narrower inputs.
 #include "cases.h"
 #include "naive_row.h"
 
@@ -33,6 +33,22 @@ Case hard_to_read(int32_t dtype) {
 void round_to_inputs(HostTensor& dout, int32_t dtype) {
   for (int64_t i = 0; i < dout.size(); ++i) {
     dout.set_flat(i, round_to(dtype, static_cast<float>(dout.flat(i))));
+  }
+}
+
+// Each row's o is v but for what rounding makes of the sum's one weight. The naive program is
+// exact.
+TEST_P(Cases, RowsWithOneKeyInAnF32Output) {
+  for (const int32_t dtype : {VOLLEY_F16, VOLLEY_BF16}) {
+    for (const double logit_std : {1.0, 4.0, 20.0}) {
+      Case c;
+      c.dtype = dtype;
+      c.out_dtype = VOLLEY_F32;
+      c.sq = c.sk = 200;
+      c.left = c.right = 0;
+      c.logit_std = logit_std;
+      expect_right(build(c));
+    }
   }
 }
 

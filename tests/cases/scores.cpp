@@ -112,8 +112,8 @@ TEST_P(Cases, PartsMergeIntoTheWhole) {
     }
     Instance merged = whole.clone();
     merge(parts, merged);
-    const Comparison o =
-        compare("o", merged[Role::kO], oracle.o, oracle.naive.o, twice, oracle.naive.max_logit);
+    const Comparison o = compare("o", merged[Role::kO], oracle.o, oracle.naive.o, twice,
+                                 oracle.naive.max_logit, oracle.naive.rounding);
     EXPECT_TRUE(o.ok) << o.sentence;
     const Comparison lse = compare_lse(merged[Role::kLse], oracle.lse, 2 * oracle.naive.max_logit);
     EXPECT_TRUE(lse.ok) << lse.sentence;

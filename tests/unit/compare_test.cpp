@@ -55,6 +55,24 @@ TEST(Compare, SeesManySmallErrors) {
   EXPECT_NE(result.sentence.find("root-mean-square"), std::string::npos);
 }
 
+// A row of o is off as a whole where the sum has 1 + 2^-23 for its one weight. naive is exact here.
+TEST(Compare, AllowsARoundingOfEachRowsLargestLogit) {
+  const HostTensor want = Triple().want;
+  HostTensor exact(VOLLEY_F32, want.shape()), got(VOLLEY_F32, want.shape());
+  double squares = 0;
+  for (int64_t i = 0; i < want.size(); ++i) {
+    exact.set_flat(i, want.flat(i));
+    got.set_flat(i, want.flat(i) / (1 + 0x1p-22));
+    squares += want.flat(i) * want.flat(i);
+  }
+  const auto ok = [&](double logit) {
+    const double rms = std::sqrt(squares / static_cast<double>(want.size()));
+    return compare("o", got, want, exact, kForwardRule, logit, {0, 0x1p-23 * logit * rms}).ok;
+  };
+  EXPECT_TRUE(ok(3));
+  EXPECT_FALSE(ok(1));
+}
+
 TEST(Compare, WantsNanAndInfinityWhereTheReferenceHasThem) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const double special : {std::nan(""), inf, -inf}) {

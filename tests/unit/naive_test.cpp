@@ -68,6 +68,29 @@ TEST(Naive, RoundsPOnceToTheInputsType) {
   EXPECT_EQ(naive.max_logit, 1);
 }
 
+// Logits of 8 and 1, values of 2 and 3: each row's own rounding counts.
+TEST(Naive, RoundingIsThatOfEachRowsLargestLogit) {
+  Case c;
+  c.out_dtype = VOLLEY_F32;
+  c.sq = 2;
+  c.sk = 2;
+  c.left = c.right = 0;
+  Instance instance = build(c);
+  for (int64_t x = 0; x < 64; ++x) {
+    for (int64_t i = 0; i < 2; ++i) {
+      instance[Role::kQ].set({0, i, 0, x}, i == 0 ? 1 : 0.125);
+      instance[Role::kV].set({0, i, 0, x}, i == 0 ? 2 : 3);
+    }
+  }
+  instance[Role::kK].fill(1);
+  EXPECT_EQ(naive_forward(instance).rounding.rms, 0x1p-23 * std::sqrt((256. + 9) / 2));
+  instance[Role::kO] = HostTensor(VOLLEY_BF16, instance[Role::kO].shape());
+  EXPECT_EQ(naive_forward(instance).rounding.rms, 0);
+  Case wide;  // product and sum have the same P
+  wide.dtype = VOLLEY_F32;
+  EXPECT_EQ(naive_forward(build(wide)).rounding.rms, 0);
+}
+
 TEST(Naive, GradientsAgreeWithTheReference) {
   Scope scope = scope_of(VOLLEY_BACKEND_REFERENCE, VOLLEY_OP_BACKWARD);
   scope.dtypes = {VOLLEY_F32};
@@ -101,6 +124,80 @@ TEST(Naive, GradientRuleAcceptsTheReference) {
     ASSERT_EQ(verdict.result, Result::kPassed) << describe(instance.c) << ": " << verdict.sentence;
   }
 }
+
+// An fp32 o beside answers that are wrong in a way that roundings could excuse.
+class ForwardRule : public testing::TestWithParam<double> {
+ protected:
+  Case random(int32_t dtype, uint64_t seed) const {
+    Case c;
+    c.dtype = dtype;
+    c.out_dtype = VOLLEY_F32;
+    c.sq = c.sk = 60;
+    c.causal = true;
+    c.logit_std = GetParam();
+    c.seed = seed;
+    return c;
+  }
+
+  static bool accepts(const Instance& instance, const HostTensor& o) {
+    const Oracle oracle = oracle_of(instance);
+    return compare("o", o, oracle.o, oracle.naive.o, kForwardRule, oracle.naive.max_logit,
+                   oracle.naive.rounding)
+        .ok;
+  }
+};
+
+TEST_P(ForwardRule, SeesAScaleThatIsOff) {
+  for (const int32_t dtype : {VOLLEY_F32, VOLLEY_F16}) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      const Instance instance = build(random(dtype, seed));
+      Instance other = instance.clone();
+      HostTensor o(VOLLEY_F32, instance[Role::kO].shape());
+      for (const double factor : {1.0, dtype == VOLLEY_F32 ? 1.00001 : 1.001}) {
+        other.options.scale = factor / 8;
+        const HostTensor exact = exact_of(other).o;
+        for (int64_t i = 0; i < o.size(); ++i) o.set_flat(i, exact.flat(i));
+        EXPECT_EQ(accepts(instance, o), factor == 1) << describe(instance.c) << factor;
+      }
+    }
+  }
+}
+
+// fp32 inputs, computed as if they were fp16: so is what they hold.
+TEST_P(ForwardRule, SeesThatPHas16Bits) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Instance narrow = build(random(VOLLEY_F16, seed));
+    Instance wide = build(random(VOLLEY_F32, seed));
+    for (const Role role : {Role::kQ, Role::kK, Role::kV}) {
+      for (int64_t i = 0; i < wide[role].size(); ++i) {
+        wide[role].set_flat(i, narrow[role].flat(i));
+      }
+    }
+    EXPECT_TRUE(accepts(wide, naive_forward(wide).o)) << describe(wide.c);
+    EXPECT_FALSE(accepts(wide, naive_forward(narrow).o)) << describe(wide.c);
+  }
+}
+
+// What rounding a row's largest logit moves may be in every row; what is right for the row with the
+// largest of all, not in the others, though no element is too far off.
+TEST_P(ForwardRule, SeesRowsThatShareAnError) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Case c = random(VOLLEY_F16, seed);
+    c.left = 0;  // each query sees one key
+    const Instance instance = build(c);
+    const Oracle oracle = oracle_of(instance);
+    HostTensor o(VOLLEY_F32, oracle.o.shape());
+    for (const double error : {0x1p-24 * GetParam(), 0x1p-23 * oracle.naive.max_logit}) {
+      for (int64_t i = 0; i < o.size(); ++i) o.set_flat(i, oracle.o.flat(i) * (1 + error));
+      const Comparison result = compare("o", o, oracle.o, oracle.naive.o, kForwardRule,
+                                        oracle.naive.max_logit, oracle.naive.rounding);
+      EXPECT_LE(result.max_error, result.max_bound) << result.sentence;
+      EXPECT_EQ(result.ok, error == 0x1p-24 * GetParam()) << result.sentence;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(LogitsOf, ForwardRule, testing::Values(1., 8.));
 
 TEST(Naive, ABackwardThatNobodyOffersIsRefused) {
   Case c;
