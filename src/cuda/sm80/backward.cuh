@@ -150,9 +150,10 @@ class Backward {
   __device__ __forceinline__ void step(int i) {
     const int head = head_of(i), first_row = tile_of(i) * C.block_m, buffer = buffer_of(i);
     float s[kGroups][kScores], dp[kGroups][kScores];
-    multiply_transposed<C.element, Sum::kBegins, 0>(q(buffer), score_row(), k_, score_key(), s, [] {});
+    multiply_transposed<C.element, Sum::kBegins, 0>(q(buffer), score_row(), k_, score_key(), s,
+                                                    [] {});
     multiply_transposed<C.element, Sum::kBegins, 0>(dout(buffer), score_row(), v_, score_key(), dp,
-                                                 [] {});
+                                                    [] {});
     if (C.extras || hides_keys(first_row)) {
       differentiate<true>(head, first_row, buffer, s, dp);
     } else {

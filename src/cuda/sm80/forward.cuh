@@ -49,15 +49,11 @@ class Forward {
     return reinterpret_cast<Bits16*>(ptx::dynamic_shared());
   }
   // The warp's first row in the tile; the thread's first row of group g in the sequence.
-  __device__ __forceinline__ static int warp_row() {
-    return own_warp() * (16 * kGroups);
-  }
+  __device__ __forceinline__ static int warp_row() { return own_warp() * (16 * kGroups); }
   __device__ __forceinline__ int row_of_group(int g) const {
     return work_.first_row + warp_row() + 16 * g + own_lane() / 4;
   }
-  __device__ __forceinline__ static int first_col() {
-    return own_lane() % 4 * 2;
-  }
+  __device__ __forceinline__ static int first_col() { return own_lane() % 4 * 2; }
 
   __device__ __forceinline__ void load_q() const {
     const int batch = p_.lengths.cu_q != nullptr ? 0 : work_.batch;
@@ -81,7 +77,8 @@ class Forward {
   __device__ __forceinline__ void step(int block) {
     arrived();  // K, and at first Q
     float s[kGroups][kScores];
-    multiply_transposed<C.element, Sum::kBegins, 1>(q_, warp_row(), k_, 0, s, [&] { load_v(block); });
+    multiply_transposed<C.element, Sum::kBegins, 1>(q_, warp_row(), k_, 0, s,
+                                                    [&] { load_v(block); });
     arrived();  // V
     if (block > work_.first_block) load_k(block - 1);
     u32 weights[kGroups][kScores / 2];

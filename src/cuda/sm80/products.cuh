@@ -16,8 +16,8 @@ enum class Sum { kContinues, kBegins };  // c += A B or c = A B
 // times 16 along the sum. read_a(step, group, fragment) and read_b(step, part, fragment) read
 // operands, kAhead parts before their products; meanwhile() is called once the first are on their
 // way. Threads: a whole warp.
-template <Element kElement, int kSteps, Sum kSum, int kAhead, int kGroups, int kCount, class ReadA, class ReadB,
-          class Meanwhile>
+template <Element kElement, int kSteps, Sum kSum, int kAhead, int kGroups, int kCount, class ReadA,
+          class ReadB, class Meanwhile>
 __device__ __forceinline__ void multiply_ahead(float (&c)[kGroups][kCount], const ReadA& read_a,
                                                const ReadB& read_b, const Meanwhile& meanwhile) {
   constexpr int kParts = kCount / 8, kProducts = kSteps * kParts;

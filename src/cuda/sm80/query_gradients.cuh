@@ -48,9 +48,7 @@ class QueryGradients {
     return reinterpret_cast<Bits16*>(ptx::dynamic_shared());
   }
   // The warp's first row in the tile; the thread's first row in the sequence.
-  __device__ __forceinline__ static int warp_row() {
-    return own_warp() * 16;
-  }
+  __device__ __forceinline__ static int warp_row() { return own_warp() * 16; }
   __device__ __forceinline__ int own_row() const {
     return work_.first_row + warp_row() + static_cast<int>(threadIdx.x) % 32 / 4;
   }
@@ -96,7 +94,7 @@ class QueryGradients {
     arrived();  // V, and at first Q and dO
     float dp[1][kScores];
     multiply_transposed<C.element, Sum::kBegins, 1>(dout_, warp_row(), v_, 0, dp,
-                                                 [&] { load_k(block); });
+                                                    [&] { load_k(block); });
     arrived();  // K
     if (block > work_.first_block) load_v(block - 1);
     float s[1][kScores];

@@ -49,8 +49,8 @@ __device__ __forceinline__ Work find_work(const Params& p, int number) {
   return work;
 }
 
-// Starts to copy a block of keys, or of their values, as a group of copies; zeros past the last key.
-// `first` is the first key's row. Threads: the CTA.
+// Starts to copy a block of keys, or of their values, as a group of copies; zeros past the last
+// key. `first` is the first key's row. Threads: the CTA.
 template <Config C>
 __device__ __forceinline__ void load_keys(const Work& work, const Bits16* first, i64 row_stride,
                                           int block, int cols, const Tile<C.block_n, C.d>& to) {

@@ -60,15 +60,17 @@ struct Tile {
     for (int i = 0; i < kRows / kStep; ++i) {
       const bool valid = inside && (kAllRows || row + i * kStep < rows);
       // Rows eight apart are permuted alike.
-      Bits16* const to = kStep % 8 == 0 ? first + i * kStep * kCols : at(0, row + i * kStep, vector);
+      Bits16* const to =
+          kStep % 8 == 0 ? first + i * kStep * kCols : at(0, row + i * kStep, vector);
       ptx::copy_async(to, valid || kAllRows ? source : from, valid ? 16 : 0);
       source += kStep * row_stride;
     }
   }
 };
 
-// Reads, or writes, a piece of a tile, 16 rows and 16 columns at a time: the four 8x8 matrices of an ldmatrix.
-// Both coordinates of an access are constants, so it takes an exclusive or, a sum and the access.
+// Reads, or writes, a piece of a tile, 16 rows and 16 columns at a time: the four 8x8 matrices of
+// an ldmatrix. Both coordinates of an access are constants, so it takes an exclusive or, a sum and
+// the access.
 template <int kCols>
 class Fragments {
  public:
@@ -111,8 +113,7 @@ class Fragments {
   }
 
  private:
-  __device__ __forceinline__ Fragments(Bits16* data, int offset)
-      : data_(data), offset_(offset) {}
+  __device__ __forceinline__ Fragments(Bits16* data, int offset) : data_(data), offset_(offset) {}
 
   __device__ __forceinline__ Bits16* at(int row, int col) const {
     return data_ + ((offset_ ^ col % 64) + row * kCols + col / 64 * 64);
