@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import page
+import record as records
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -81,6 +82,41 @@ def beside(tflops, first, is_first):
     return f"{tflops:.0f} ({100 * (tflops / first - 1):+.0f} %)"
 
 
+def beside_fa2(record, path):
+    """The V2 path's TFLOP/s by length, its speed to FlashAttention-2's, and what misaligned bases
+    leave of it."""
+    yield origin(record, path)
+    for op, name in (("fwd", "forward"), ("bwd", "backward")):
+        rows = [row for row in record["rows"] if row["op"] == op and row["impl"] == "volley_v2" and
+                row.get("protocol") == "sustained" and row["variant"] == "plain"]
+        lengths = sorted({row["sq"] for row in rows})
+        yield ""
+        yield (f"| {name} | " + " | ".join(map(page.thousands, lengths)) +
+               " | to FlashAttention-2 | worst | one element off |")
+        yield "|---|" + "---|" * (len(lengths) + 3)
+        for kind in in_order(map(title, rows)):
+            of_kind = [row for row in rows if title(row) == kind]
+            cells = {records.cell_of(row) for row in of_kind}
+            tflops = {row["sq"]: row["tflops"] for row in of_kind}
+
+            def to(peer):
+                found = records.ratios(record, "sustained", peer, ours="volley_v2")
+                return [found[cell] for cell in cells if cell in found]
+
+            fa2, misaligned = to("fa2"), [1 / x for x in to(f"volley_v2/{records.MISALIGNED}")]
+            yield (f"| {kind} | " + " | ".join(f"{tflops[s]:.0f}" if s in tflops else "-"
+                                               for s in lengths) +
+                   (f" | {records.geometric_mean(fa2):.2f}x | {min(fa2):.2f}x" if fa2 else " | - | -")
+                   + (f" | {min(misaligned):.2f}x at least |" if misaligned else " | - |"))
+        everything = records.ratios(record, "sustained", "fa2", lambda c: c["op"] == op,
+                                    "volley_v2").values()
+        if everything:
+            yield ""
+            yield (f"All {len(everything)} cells of the {name}: "
+                   f"{records.geometric_mean(everything):.2f}x FlashAttention-2 in the geometric "
+                   f"mean, {min(everything):.2f}x in the worst.")
+
+
 def profile(lines, path):
     """ncu's values, a column a problem. The first line names columns, the second has the units."""
     names, units, *found = csv.reader(lines)
@@ -101,6 +137,8 @@ SECTIONS = {
                    "scripts/gpu_check.sh rows"),
     "worst case": ("docs/numerics.md", "results/h200/rows_spread.json", contestants,
                    "scripts/gpu_check.sh rows"),
+    "beside FlashAttention-2": ("docs/v2_path.md", "results/h200/v2.json", beside_fa2,
+                                "scripts/gpu_check.sh v2"),
     "profile": ("docs/profiling.md", "results/h200/ncu.csv", profile, "bench/profile.sh")}
 
 
