@@ -103,11 +103,14 @@ def beside_fa2(record, path):
                 found = records.ratios(record, "sustained", peer, ours="volley_v2")
                 return [found[cell] for cell in cells if cell in found]
 
-            fa2, misaligned = to("fa2"), [1 / x for x in to(f"volley_v2/{records.MISALIGNED}")]
-            yield (f"| {kind} | " + " | ".join(f"{tflops[s]:.0f}" if s in tflops else "-"
-                                               for s in lengths) +
-                   (f" | {records.geometric_mean(fa2):.2f}x | {min(fa2):.2f}x" if fa2 else " | - | -")
-                   + (f" | {min(misaligned):.2f}x at least |" if misaligned else " | - |"))
+            words = [f"{tflops[s]:.0f}" if s in tflops else "-" for s in lengths]
+            if fa2 := to("fa2"):
+                words += [f"{records.geometric_mean(fa2):.2f}x", f"{min(fa2):.2f}x"]
+            else:
+                words += ["-", "-"]
+            misaligned = [1 / x for x in to(f"volley_v2/{records.MISALIGNED}")]
+            words.append(f"{min(misaligned):.2f}x at least" if misaligned else "-")
+            yield " | ".join([f"| {kind}", *words]) + " |"
         everything = records.ratios(record, "sustained", "fa2", lambda c: c["op"] == op,
                                     "volley_v2").values()
         if everything:
