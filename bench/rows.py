@@ -7,7 +7,8 @@
 Cells are <dtype>-<head dim>-<full|causal>: and rows by their numbers (VOLLEY_FWD_ROW), separated by
 semicolons, each perhaps with a label before it and more of the environment after it:
 "no turns@+1;section of 8@20,VOLLEY_SECTION=8". Rows +n need a library built with
--DVOLLEY_EXPERIMENTS=ON. Every output is compared with a reference first.
+-DVOLLEY_EXPERIMENTS=ON. Every output is compared with a reference first; a row that is wrong or
+refused is an error, and the exit status 1.
 """
 import argparse
 import json
@@ -23,7 +24,7 @@ import volley_abi
 from operations import OPERATIONS
 
 
-def with_settings(library, settings, inputs):
+def with_settings(library, settings, inputs, backend="sm90"):
     """A contestant planned under "16" or "+3,VOLLEY_SECTION=12": a row, and environment."""
     row, *rest = settings.split(",")
     variables = dict(item.split("=") for item in rest)
@@ -31,7 +32,7 @@ def with_settings(library, settings, inputs):
         variables["VOLLEY_FWD_ROW"] = row
     os.environ.update(variables)  # read when the plan is made
     try:
-        return contestants.volley(library, *inputs)
+        return contestants.volley(library, backend, *inputs)
     finally:
         for name in variables:
             del os.environ[name]
@@ -109,7 +110,7 @@ def main():
                 flush=True)
             with open(options.out, "w") as file:
                 json.dump(record, file, indent=1)
-    return 0
+    return 1 if any("error" in row for row in record["rows"]) else 0
 
 
 if __name__ == "__main__":

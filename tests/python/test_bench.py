@@ -14,6 +14,7 @@ import volley
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import compare  # noqa: E402
 import contestants  # noqa: E402
+import rows  # noqa: E402
 import volley_abi  # noqa: E402
 from operations import OPERATIONS  # noqa: E402
 
@@ -67,3 +68,20 @@ def test_a_contestant_is_ready_when_it_is_right(library, op, causal):
     assert sentence(of_cpu) is None
     assert sentence(contestants.misaligned(of_cpu)) is None
     assert "allowed is" in sentence(wrong)
+
+
+def test_a_row_is_planned_under_its_settings(library, monkeypatch):
+    q, k, v = (torch.randn(1, 64, 2, 64).bfloat16() for _ in range(3))
+    seen = {}
+    plan = library.plan
+
+    def noting(*arguments, **options):
+        seen.update((name, os.environ.get(name)) for name in ("VOLLEY_FWD_ROW", "VOLLEY_SECTION"))
+        return plan(*arguments, **options)
+
+    monkeypatch.setattr(library, "plan", noting)
+    launch = rows.with_settings(library, "+3,VOLLEY_SECTION=8", (q, k, v, False), "cpu")
+    wanted = F.scaled_dot_product_attention(*(x.transpose(1, 2).float() for x in (q, k, v)))
+    torch.testing.assert_close(launch()[0].transpose(1, 2).float(), wanted, atol=2e-2, rtol=2e-2)
+    assert seen == {"VOLLEY_FWD_ROW": "+3", "VOLLEY_SECTION": "8"}
+    assert not seen.keys() & os.environ.keys()
