@@ -81,8 +81,7 @@ __global__ void load_kernel(const __grid_constant__ TensorMap map, int row, int 
     ptx::prefetch(map);
     ptx::init(full, 1);
     ptx::fence_barrier_init();
-    ptx::expect(full, elements * 2);
-    ptx::arrive(full);
+    ptx::arrive_expecting(full, elements * 2);
     const int chunk_elements = elements / 2;  // of two chunks of 64 columns
     ptx::load_box(tile, map, full, 0, row, head, batch);
     ptx::load_box(tile + chunk_elements, map, full, kChunk, row, head, batch);

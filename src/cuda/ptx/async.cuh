@@ -32,14 +32,6 @@ __device__ __forceinline__ void arrive(Barrier& barrier) {
                : "memory");
 }
 
-// mbarrier.expect_tx: the phase now also waits for `bytes` to be copied. No arrival.
-__device__ __forceinline__ void expect(Barrier& barrier, int bytes) {
-  asm volatile(
-      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)),
-      "r"(bytes)
-      : "memory");
-}
-
 // mbarrier.arrive.expect_tx: one arrival, and the phase now also waits for `bytes` to be copied.
 __device__ __forceinline__ void arrive_expecting(Barrier& barrier, int bytes) {
   asm volatile(

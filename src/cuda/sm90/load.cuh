@@ -89,11 +89,11 @@ class Producer {
       if (!ptx::elect_one()) continue;
       smem_.tile[q_.stage][group] = tile;
       ptx::Barrier& full = smem_.q_full[q_.stage][group];
-      // Two instructions, where one would do: racecheck sees that an arrival hands over what the
-      // thread wrote, the record, but not that one with expect_tx does.
-      if (!tile.ends_stream()) ptx::expect(full, sizeof(smem_.q[0][0]));
-      ptx::arrive(full);
-      if (tile.ends_stream()) continue;
+      if (tile.ends_stream()) {
+        ptx::arrive(full);
+        continue;
+      }
+      ptx::arrive_expecting(full, sizeof(smem_.q[0][0]));
       const int row = tile.q_base + tile.first_row + group * kRowsPerGroup;
 #pragma unroll
       for (int chunk = 0; chunk < chunks(C.d); ++chunk) {
