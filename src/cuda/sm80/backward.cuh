@@ -188,6 +188,8 @@ class Backward {
                                                 float (&dp)[kGroups][kScores]) const {
     const int lane = own_lane();
     const int in_block = score_key() + lane % 4 * 2;
+    const auto weights = Fragments<C.block_n>::pairs(weights_, score_row(), score_key());
+    const auto gradients = Fragments<C.block_n>::pairs(ds(buffer), score_row(), score_key());
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
       const int in_tile = score_row() + 16 * g + lane / 4;
@@ -201,20 +203,11 @@ class Backward {
       differentiate_group<kHides>(at, row_numbers(buffer) + in_tile, s[g], dp[g]);
 #pragma unroll
       for (int i = 0; i < kScores; i += 2) {
-        const int place = place_of_pair(g, i);
-        *reinterpret_cast<u32*>(weights_.data + place) = ptx::pack<C.element>(s[g][i], s[g][i + 1]);
-        *reinterpret_cast<u32*>(ds(buffer).data + place) =
-            ptx::pack<C.element>(dp[g][i], dp[g][i + 1]);
+        const int row = 16 * g + 8 * Accumulator::slot(i), col = i / 4 * 8;
+        weights.store_pair(row, col, ptx::pack<C.element>(s[g][i], s[g][i + 1]));
+        gradients.store_pair(row, col, ptx::pack<C.element>(dp[g][i], dp[g][i + 1]));
       }
     }
-  }
-
-  // Where registers i and i + 1 of group g of the thread's scores lie in a tile of them.
-  __device__ __forceinline__ static int place_of_pair(int g, int i) {
-    const int lane = own_lane();
-    const int row = score_row() + 16 * g + 8 * Accumulator::slot(i);
-    return Tile<C.block_m, C.block_n>::offset(row, lane / 4, score_key() / 8 + i / 4) +
-           lane % 4 * 2;
   }
 
   // s becomes P, as dV takes it, dp becomes dS. `numbers`: LSE of the first row, and C.block_m

@@ -59,8 +59,7 @@ class Forward {
     const int batch = p_.lengths.cu_q != nullptr ? 0 : work_.batch;
     const Bits16* from = p_.q.data + batch * p_.q.stride.batch + work_.head * p_.q.stride.head +
                          i64{work_.rows.q_base + work_.first_row} * p_.q.stride.row;
-    q_.template load_mostly_whole<kThreads>(from, p_.q.stride.row, work_.rows.sq - work_.first_row,
-                                            p_.d);
+    q_.template load<kThreads>(from, p_.q.stride.row, work_.rows.sq - work_.first_row, p_.d);
   }
   __device__ __forceinline__ void load_k(int block) const {
     load_keys<C>(work_, work_.k, p_.k.stride.row, block, p_.d, k_);

@@ -55,8 +55,7 @@ template <Config C>
 __device__ __forceinline__ void load_keys(const Work& work, const Bits16* first, i64 row_stride,
                                           int block, int cols, const Tile<C.block_n, C.d>& to) {
   const int key = block * C.block_n;
-  to.template load_mostly_whole<threads(C)>(first + key * row_stride, row_stride,
-                                            work.rows.sk - key, cols);
+  to.template load<threads(C)>(first + key * row_stride, row_stride, work.rows.sk - key, cols);
   ptx::commit_copies();
 }
 

@@ -34,8 +34,19 @@ struct Tile {
   }
 
   // Starts to copy the first `rows` rows and `cols` columns at `from`; the rest becomes zeros, and
-  // nothing is read for it. With kAllRows there are kRows rows. Threads: the CTA, kThreads of them.
-  template <int kThreads, bool kAllRows = false>
+  // nothing is read for it. Threads: the CTA, kThreads of them.
+  template <int kThreads>
+  __device__ __forceinline__ void load(const Bits16* from, i64 row_stride, int rows,
+                                       int cols) const {
+    if (rows >= kRows) {
+      load<kThreads, true>(from, row_stride, rows, cols);
+    } else {
+      load<kThreads, false>(from, row_stride, rows, cols);
+    }
+  }
+
+ private:
+  template <int kThreads, bool kAllRows>
   __device__ __forceinline__ void load(const Bits16* from, i64 row_stride, int rows,
                                        int cols) const {
     static_assert(kThreads % kVectors == 0 && kRows * kVectors % kThreads == 0);
@@ -55,22 +66,11 @@ struct Tile {
       source += kStep * row_stride;
     }
   }
-
-  // The same for tiles that mostly have all rows: a branch instead of selects. The forward gains by
-  // that, the backward loses (docs/tuning.md).
-  template <int kThreads>
-  __device__ __forceinline__ void load_mostly_whole(const Bits16* from, i64 row_stride, int rows,
-                                                    int cols) const {
-    if (rows >= kRows) {
-      load<kThreads, true>(from, row_stride, rows, cols);
-    } else {
-      load<kThreads>(from, row_stride, rows, cols);
-    }
-  }
 };
 
-// Reads a piece of a tile, 16 rows and 16 columns at a time: the four 8x8 matrices of an ldmatrix.
-// Both coordinates of a read are constants, so it takes an exclusive or, a sum and the load.
+// Reads, or writes, a piece of a tile, 16 rows and 16 columns at a time: the four 8x8 matrices of
+// an ldmatrix. Both coordinates of an access are constants, so it takes an exclusive or, a sum and
+// the access.
 template <int kCols>
 class Fragments {
  public:
@@ -92,24 +92,34 @@ class Fragments {
             tile.offset(first_row, lane / 16 * 8 + lane % 8, first_col / 8 + lane / 8 % 2)};
   }
 
-  // From (row, col) of the piece on, multiples of 16; `col` and `first_col` have no bit in common,
-  // as where the width of pieces is a power of two. Threads: a whole warp.
+  // The pairs of an accumulator: row lane / 4, columns 2 (lane % 4) and the next.
+  template <int kRows>
+  __device__ __forceinline__ static Fragments pairs(const Tile<kRows, kCols>& tile, int first_row,
+                                                    int first_col) {
+    const int lane = own_lane();
+    return {tile.data, tile.offset(first_row, lane / 4, first_col / 8) + lane % 4 * 2};
+  }
+
+  // From (row, col) of the piece on, multiples of 16, of pairs of 8; `col` and `first_col` have no
+  // bit in common, as where the width of pieces is a power of two. Threads: a whole warp.
   __device__ __forceinline__ void load(int row, int col, u32 (&r)[4]) const {
     ptx::load_matrices(at(row, col), r);
   }
   __device__ __forceinline__ void load_transposed(int row, int col, u32 (&r)[4]) const {
     ptx::load_transposed(at(row, col), r);
   }
+  __device__ __forceinline__ void store_pair(int row, int col, u32 pair) const {
+    *reinterpret_cast<u32*>(at(row, col)) = pair;
+  }
 
  private:
-  __device__ __forceinline__ Fragments(const Bits16* data, int offset)
-      : data_(data), offset_(offset) {}
+  __device__ __forceinline__ Fragments(Bits16* data, int offset) : data_(data), offset_(offset) {}
 
-  __device__ __forceinline__ const Bits16* at(int row, int col) const {
+  __device__ __forceinline__ Bits16* at(int row, int col) const {
     return data_ + ((offset_ ^ col % 64) + row * kCols + col / 64 * 64);
   }
 
-  const Bits16* data_;
+  Bits16* data_;
   int offset_;  // of the lane's row of the first matrices
 };
 
