@@ -31,10 +31,6 @@ __device__ void probe(Product<kElement>& x) {
   for (int i = 0; i < 4; ++i) sum[i] = x.c[lane][i];
   cuda::ptx::mma<kElement>(sum, x.a[lane], x.b[lane][0], x.b[lane][1]);
   for (int i = 0; i < 4; ++i) x.sum[lane][i] = sum[i];
-  float product[4];
-  for (int i = 0; i < 4; ++i) product[i] = __builtin_nanf("");
-  cuda::ptx::mma_anew<kElement>(product, x.a[lane], x.b[lane][0], x.b[lane][1]);
-  for (int i = 0; i < 4; ++i) x.product[lane][i] = product[i];
 }
 
 // Every lane reads what another lane copied.

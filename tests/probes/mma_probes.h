@@ -30,7 +30,6 @@ struct Product {
 
   cuda::u32 a[32][4], b[32][2];  // of each lane
   float c[32][4], sum[32][4];    // what is added to, and the result
-  float product[32][4];          // what is added to nothing
 };
 
 // cp.async of 16 bytes and of one number: all of it in even lanes, zeros in odd ones.

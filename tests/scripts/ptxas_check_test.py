@@ -34,12 +34,12 @@ class PtxasCheck(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn("forward spills", output)
 
-    def test_a_v2_kernel_may_park_a_little(self):
-        for architecture in ("sm_80", "sm_90"):
+    def test_only_the_v2_forwards_of_d_128_may_park_a_little(self):
+        for row, spared in ((2, 0), (4, 16), (5, 16), (45, 0)):
             log = LOG.replace("'forward' for 'sm_90a'",
-                              f"'_ZN2v210v2_forwardILi2EEEv' for '{architecture}'")
-            self.assertEqual(check(log % (32, 32))[0], 0)
-            self.assertEqual(check(log % (32, 36))[0], 1)
+                              f"'_ZN2v210v2_forwardILi{row}EEEv' for 'sm_90'")
+            self.assertEqual(check(log % (spared, spared))[0], 0)
+            self.assertEqual(check(log % (0, spared + 4))[0], 1)
 
     def test_serialised_wgmma_fails(self):
         self.assertEqual(check(SERIALIZED + LOG % (0, 0))[0], 1)

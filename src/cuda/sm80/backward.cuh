@@ -147,11 +147,9 @@ class Backward {
   // Between two barriers of the CTA warps run apart: some are busy with products, others with P.
   __device__ __forceinline__ void step(int i) {
     const int head = head_of(i), first_row = tile_of(i) * C.block_m, buffer = buffer_of(i);
-    float s[kGroups][kScores], dp[kGroups][kScores];
-    multiply_transposed<C.element, Sum::kBegins, 0>(q(buffer), score_row(), k_, score_key(), s,
-                                                    [] {});
-    multiply_transposed<C.element, Sum::kBegins, 0>(dout(buffer), score_row(), v_, score_key(), dp,
-                                                    [] {});
+    float s[kGroups][kScores] = {}, dp[kGroups][kScores] = {};
+    multiply_transposed<C.element, 0>(q(buffer), score_row(), k_, score_key(), s, [] {});
+    multiply_transposed<C.element, 0>(dout(buffer), score_row(), v_, score_key(), dp, [] {});
     if (C.extras || hides_keys(first_row)) {
       differentiate<true>(head, first_row, buffer, s, dp);
     } else {
@@ -159,10 +157,10 @@ class Backward {
     }
     // P and dS of the keys that these warps share are there.
     ptx::named_sync(1 + own_warp() / C.score_warps, 32 * C.score_warps);
-    multiply_columns<C.element, true, Sum::kContinues>(weights_, first_row_of<kOfKeys>(),
-                                                       dout(buffer), first_col_of<kOfKeys>(), dv_);
-    multiply_columns<C.element, true, Sum::kContinues>(ds(buffer), first_row_of<kOfKeys>(),
-                                                       q(buffer), first_col_of<kOfKeys>(), dk_);
+    multiply_columns<C.element, true>(weights_, first_row_of<kOfKeys>(), dout(buffer),
+                                      first_col_of<kOfKeys>(), dv_);
+    multiply_columns<C.element, true>(ds(buffer), first_row_of<kOfKeys>(), q(buffer),
+                                      first_col_of<kOfKeys>(), dk_);
     ptx::wait_copies<0>();
     ptx::sync_cta();  // dS and the next tile are there, and all are done with this one
     load_tile(i + C.buffers);
@@ -272,9 +270,9 @@ class Backward {
   // To the sums of the tile, in the order of query_sums.cuh.
   __device__ __forceinline__ void add_dq(int i) const {
     constexpr int kQueryGroups = kOfQueries.rows / 16, kCount = kOfQueries.cols / 2;
-    float dq[kQueryGroups][kCount];
-    multiply_columns<C.element, false, Sum::kBegins>(ds(buffer_of(i)), first_row_of<kOfQueries>(),
-                                                     k_, first_col_of<kOfQueries>(), dq);
+    float dq[kQueryGroups][kCount] = {};
+    multiply_columns<C.element, false>(ds(buffer_of(i)), first_row_of<kOfQueries>(), k_,
+                                       first_col_of<kOfQueries>(), dq);
     constexpr int kSums = kQueryGroups * kCount;  // of a thread
     float* const sums = p_.dq +
                         sum_tile(p_, work_.rows, work_.batch, head_of(i), tile_of(i), C.block_m) *

@@ -76,9 +76,8 @@ class Forward {
 
   __device__ __forceinline__ void step(int block) {
     arrived();  // K, and at first Q
-    float s[kGroups][kScores];
-    multiply_transposed<C.element, Sum::kBegins, 1>(q_, warp_row(), k_, 0, s,
-                                                    [&] { load_v(block); });
+    float s[kGroups][kScores] = {};
+    multiply_transposed<C.element, 1>(q_, warp_row(), k_, 0, s, [&] { load_v(block); });
     arrived();  // V
     if (block > work_.first_block) load_k(block - 1);
     u32 weights[kGroups][kScores / 2];

@@ -80,9 +80,9 @@ __device__ __forceinline__ void compute_delta(const DeltaParams& p) {
 #pragma unroll
       for (int part = 0; part < kPartsOfO; ++part) {
         if (part >= parts) break;
-        multiply_transposed<kElement, Sum::kContinues, 0>(DeltaTile{dout}, 16 * warp,
-                                                          DeltaTile{o + part * kDeltaRows * 64},
-                                                          16 * warp, c[part], [] {});
+        multiply_transposed<kElement, 0>(DeltaTile{dout}, 16 * warp,
+                                         DeltaTile{o + part * kDeltaRows * 64}, 16 * warp, c[part],
+                                         [] {});
       }
     }
     // The diagonal: C[r][r] and C[r + 8][r + 8] for r = lane / 4 are in lanes with 2 (lane % 4) =

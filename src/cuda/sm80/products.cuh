@@ -10,13 +10,11 @@
 
 namespace volley::cuda::v2 {
 
-enum class Sum { kContinues, kBegins };  // c += A B or c = A B
-
-// c += A B or c = A B, for kGroups groups of 16 rows and kCount / 8 parts of 16 columns, kSteps
-// times 16 along the sum. read_a(step, group, fragment) and read_b(step, part, fragment) read
-// operands, kAhead parts before their products; meanwhile() is called once the first are on their
-// way. Threads: a whole warp.
-template <Element kElement, int kSteps, Sum kSum, int kAhead, int kGroups, int kCount, class ReadA,
+// c += A B for kGroups groups of 16 rows and kCount / 8 parts of 16 columns, kSteps times 16 along
+// the sum. read_a(step, group, fragment) and read_b(step, part, fragment) read operands, kAhead
+// parts before their products; meanwhile() is called once the first are on their way.
+// Threads: a whole warp.
+template <Element kElement, int kSteps, int kAhead, int kGroups, int kCount, class ReadA,
           class ReadB, class Meanwhile>
 __device__ __forceinline__ void multiply_ahead(float (&c)[kGroups][kCount], const ReadA& read_a,
                                                const ReadB& read_b, const Meanwhile& meanwhile) {
@@ -39,28 +37,23 @@ __device__ __forceinline__ void multiply_ahead(float (&c)[kGroups][kCount], cons
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
       const u32(&a)[4] = left[step % 2][g];
-      if (kSum == Sum::kBegins && step == 0) {
-        ptx::mma_anew<kElement>(&c[g][first], a, b[0], b[1]);
-        ptx::mma_anew<kElement>(&c[g][first + 4], a, b[2], b[3]);
-      } else {
-        ptx::mma<kElement>(&c[g][first], a, b[0], b[1]);
-        ptx::mma<kElement>(&c[g][first + 4], a, b[2], b[3]);
-      }
+      ptx::mma<kElement>(&c[g][first], a, b[0], b[1]);
+      ptx::mma<kElement>(&c[g][first + 4], a, b[2], b[3]);
     }
   }
 }
 
-// c = A B^T, or c += A B^T: rows [row, row + 16 kGroups) of `a` with rows [first, first + 2 kCount)
-// of `b`, over kCols columns. What tiles hold in the columns past the call's head dim are zeros.
+// c += A B^T: rows [row, row + 16 kGroups) of `a` with rows [first, first + 2 kCount) of `b`, over
+// kCols columns. What tiles hold in the columns past the call's head dim are zeros.
 // Threads: a whole warp.
-template <Element kElement, Sum kSum, int kAhead, int kGroups, int kRowsA, int kRowsB, int kCols,
-          int kCount, class Meanwhile>
+template <Element kElement, int kAhead, int kGroups, int kRowsA, int kRowsB, int kCols, int kCount,
+          class Meanwhile>
 __device__ __forceinline__ void multiply_transposed(const Tile<kRowsA, kCols>& a, int row,
                                                     const Tile<kRowsB, kCols>& b, int first,
                                                     float (&c)[kGroups][kCount],
                                                     const Meanwhile& meanwhile) {
   const auto of_a = Fragments<kCols>::down(a, row, 0), of_b = Fragments<kCols>::across(b, first, 0);
-  multiply_ahead<kElement, kCols / 16, kSum, kAhead>(
+  multiply_ahead<kElement, kCols / 16, kAhead>(
       c, [&](int step, int g, u32(&to)[4]) { of_a.load(16 * g, 16 * step, to); },
       [&](int step, int part, u32(&to)[4]) { of_b.load(16 * part, 16 * step, to); }, meanwhile);
 }
@@ -72,7 +65,7 @@ __device__ __forceinline__ void multiply(const u32 (&a)[kGroups][kRows / 4],
                                          const Tile<kRows, kCols>& b,
                                          float (&c)[kGroups][kCols / 2]) {
   const auto of_b = Fragments<kCols>::down(b, 0, 0);
-  multiply_ahead<kElement, kRows / 16, Sum::kContinues, 1>(
+  multiply_ahead<kElement, kRows / 16, 1>(
       c,
       [&](int step, int g, u32(&to)[4]) {
 #pragma unroll
@@ -82,11 +75,11 @@ __device__ __forceinline__ void multiply(const u32 (&a)[kGroups][kRows / 4],
       [] {});
 }
 
-// c = op(A) B or c += op(A) B with all columns of op(A), which is `a` or, with kTransposed, `a`
-// transposed: rows [row, row + 16 kGroups) of op(A), columns [first, first + 2 kCount) of `b`; both
-// are multiples of 16. Threads: a whole warp.
-template <Element kElement, bool kTransposed, Sum kSum, int kGroups, int kRowsA, int kColsA,
-          int kRowsB, int kColsB, int kCount>
+// c += op(A) B with all columns of op(A), which is `a` or, with kTransposed, `a` transposed: rows
+// [row, row + 16 kGroups) of op(A), columns [first, first + 2 kCount) of `b`; both are multiples of
+// 16. Threads: a whole warp.
+template <Element kElement, bool kTransposed, int kGroups, int kRowsA, int kColsA, int kRowsB,
+          int kColsB, int kCount>
 __device__ __forceinline__ void multiply_columns(const Tile<kRowsA, kColsA>& a, int row,
                                                  const Tile<kRowsB, kColsB>& b, int first,
                                                  float (&c)[kGroups][kCount]) {
@@ -94,7 +87,7 @@ __device__ __forceinline__ void multiply_columns(const Tile<kRowsA, kColsA>& a, 
   const auto of_a =
       kTransposed ? Fragments<kColsA>::across(a, 0, row) : Fragments<kColsA>::down(a, row, 0);
   const auto of_b = Fragments<kColsB>::down(b, 0, first);
-  multiply_ahead<kElement, kRowsB / 16, kSum, 0>(
+  multiply_ahead<kElement, kRowsB / 16, 0>(
       c,
       [&](int step, int g, u32(&to)[4]) {
         if constexpr (kTransposed) {

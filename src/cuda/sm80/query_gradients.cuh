@@ -92,13 +92,12 @@ class QueryGradients {
   // K and V take turns: K arrives while dP is computed, the next V while S and dQ are.
   __device__ __forceinline__ void step(int block) {
     arrived();  // V, and at first Q and dO
-    float dp[1][kScores];
-    multiply_transposed<C.element, Sum::kBegins, 1>(dout_, warp_row(), v_, 0, dp,
-                                                    [&] { load_k(block); });
+    float dp[1][kScores] = {};
+    multiply_transposed<C.element, 1>(dout_, warp_row(), v_, 0, dp, [&] { load_k(block); });
     arrived();  // K
     if (block > work_.first_block) load_v(block - 1);
-    float s[1][kScores];
-    multiply_transposed<C.element, Sum::kBegins, 1>(q_, warp_row(), k_, 0, s, [] {});
+    float s[1][kScores] = {};
+    multiply_transposed<C.element, 1>(q_, warp_row(), k_, 0, s, [] {});
     u32 ds[1][kScores / 2];
     differentiate(block, s[0], dp[0], ds[0]);
     multiply<C.element, 1>(ds, k_, dq_);

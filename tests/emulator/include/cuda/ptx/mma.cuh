@@ -44,12 +44,6 @@ __device__ __forceinline__ void mma(float* c, const u32* a, u32 b0, u32 b1) {
   }
 }
 
-template <Element kElement>
-__device__ __forceinline__ void mma_anew(float* c, const u32* a, u32 b0, u32 b1) {
-  for (int i = 0; i < 4; ++i) c[i] = 0.f;
-  mma<kElement>(c, a, b0, b1);
-}
-
 __device__ __forceinline__ void add_atomically(float* address, float value) {
   emulator::add_atomically(address, value);
 }
