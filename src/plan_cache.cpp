@@ -55,6 +55,7 @@ bool PlanKey::append_tensor(const volley_tensor& tensor, uint8_t role) {
 bool PlanKey::append_environment() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     constexpr std::string_view kOurs = "VOLLEY_";
+    if (**entry != kOurs.front()) continue;  // nearly all others, without a call
     if (std::strncmp(*entry, kOurs.data(), kOurs.size()) != 0) continue;
     if (!append(*entry, std::strlen(*entry) + 1)) return false;
   }
@@ -83,6 +84,28 @@ bool PlanKey::read(const volley_problem& problem, std::string_view device) {
   constexpr char kEnd = static_cast<char>(kRoleCount);  // no role: the tensors end here
   return append(&kEnd, 1) && append(device.data(), device.size()) && append("", 1) &&
          append_environment();
+}
+
+// Multiplies 8 bytes at a time into four sums that do not wait for each other; std::hash, with one
+// sum, takes three times as long, which was a fifth of a lookup.
+size_t PlanCache::Hash::operator()(std::string_view key) const {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
+  constexpr size_t kSums = 4, kBytes = kSums * sizeof(uint64_t);
+  std::array<uint64_t, kSums> sums = {key.size(), 1, 2, 3}, words = {};
+  const auto add = [&] {
+    for (size_t i = 0; i < kSums; ++i) sums[i] = (std::rotl(sums[i], 23) ^ words[i]) * kOdd;
+  };
+  while (key.size() >= kBytes) {
+    std::memcpy(words.data(), key.data(), kBytes);
+    add();
+    key.remove_prefix(kBytes);
+  }
+  words = {};
+  std::memcpy(words.data(), key.data(), key.size());
+  add();
+  uint64_t all = 0;
+  for (const uint64_t sum : sums) all = (std::rotl(all, 23) ^ sum) * kOdd;
+  return all ^ (all >> 32);
 }
 
 std::shared_ptr<const Plan> PlanCache::find(std::string_view key) const {

@@ -45,8 +45,9 @@ class PlanCache {
   size_t size() const;
 
  private:
-  struct Hash : std::hash<std::string_view> {
+  struct Hash {
     using is_transparent = void;
+    size_t operator()(std::string_view key) const;
   };
   struct Entry {
     std::shared_ptr<const Plan> plan;
