@@ -3,12 +3,14 @@
 """Times Volley's forward or backward beside its peers in one process and writes a record.
 
     bench/compare.py --library LIBVOLLEY_SO --facts FACTS_JSON --out PART.json [--op fwd|bwd]
-                     [--only TEXT]... [--part I/N] [--peers fa3,fa4,cudnn,fa2,volley_v2]
+                     [--only TEXT]... [--part I/N] [--layouts TEXT]...
+                     [--peers fa3,fa4,cudnn,fa2,volley_v2,volley_v2/misaligned]
 
 Needs torch with CUDA; the peers are torch's own cuDNN and FlashAttention-2, and where they are
 installed, for the forward, FlashAttention-3 (fa3-fwd) and FlashAttention-4 (flash-attn-4);
-volley_v2, our sm80 kernels on the same card, takes part when it is named, also with every base one
-element off. Every output is compared with a reference before it is timed; a wrong or refused one
+volley_v2, our sm80 kernels on the same card, takes part when it is named, /misaligned with every
+base one element off. In cells that hold a --layouts TEXT it also computes from each layout of
+contestants.py. Every output is compared with a reference before it is timed; a wrong or refused one
 becomes an error row. A cell is called "bf16 d 64 causal s 512"; --only takes those that hold TEXT,
 --part one of N equal shares, so that no process runs for long: bench/merge.py makes one record of
 the parts. FACTS_JSON (of scripts/gpu_check.sh) has `machine` and `source`. Fields and protocols:
@@ -43,12 +45,15 @@ def cells(op):
                        "sk": s, "causal": causal}
 
 
+def holds(cell, texts):
+    return any(f"{text} " in f"{name_of(cell)} " for text in texts)
+
+
 def chosen(op, only, part):
     """Cells whose name holds one of `only`; of these share I of N, each N-th, so that shares take
     about as long."""
     index, shares = (int(x) for x in part.split("/"))
-    wanted = [c for c in cells(op) if not only or any(f"{text} " in f"{name_of(c)} "
-                                                      for text in only)]
+    wanted = [c for c in cells(op) if not only or holds(c, only)]
     return [c for i, c in enumerate(wanted) if i % shares == index - 1]
 
 
@@ -129,6 +134,7 @@ def main():
     parser.add_argument("--op", choices=list(OPERATIONS), default="fwd")
     parser.add_argument("--only", action="append")
     parser.add_argument("--part", default="1/1")
+    parser.add_argument("--layouts", action="append", default=[])
     parser.add_argument("--peers", default="fa3,fa4,cudnn,fa2")
     options = parser.parse_args()
 
@@ -143,7 +149,10 @@ def main():
               "rows": []}
     for run, cell in enumerate(chosen(options.op, options.only, options.part), 1):
         begin = time.perf_counter()
-        rows = run_cell(library, cell, run, options.peers.split(","))
+        peers = options.peers.split(",")
+        if holds(cell, options.layouts):
+            peers += [f"volley_v2/{layout}" for layout in contestants.LAYOUTS]
+        rows = run_cell(library, cell, run, peers)
         record["rows"] += rows
         print(f"{name_of(cell)}: {shown(rows)}  ({time.perf_counter() - begin:.1f} s)", flush=True)
         with open(options.out, "w") as file:  # each time: a run that is cut off leaves its rows

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import record as records
 import volley_abi
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -123,9 +124,30 @@ def of_package(module, q, k, v, causal):
     return launch
 
 
-def misaligned(make):
-    """The same on tensors that are one element off."""
-    return lambda *inputs: make(*(one_element_off(x) for x in inputs[:-1]), inputs[-1])
+def each(change):
+    """What makes a maker take changed tensors."""
+    return lambda make: lambda *inputs: make(*(change(x) for x in inputs[:-1]), inputs[-1])
+
+
+def as_if(a, b):
+    """The same values, strided as a contiguous tensor is whose axes a and b are then exchanged."""
+    return lambda x: x.transpose(a, b).contiguous().transpose(a, b)
+
+
+def slices_of_one(make):
+    """q, k and v are slices of one tensor, as one product makes them."""
+    return lambda q, k, v, *rest: make(*torch.stack((q, k, v), 2).unbind(2), *rest)
+
+
+# Other layouts of the same values, by the names that rows have. sm80 reads bhsd and qkv in place,
+# and first copies what has a base one element off, or elements of a row that are not neighbours.
+LAYOUTS = dict(zip(records.LAYOUTS, (each(one_element_off), each(as_if(1, 2)), slices_of_one,
+                                     each(as_if(1, 3))), strict=True))
+
+
+def v2_and_its_layouts(make):
+    return {"volley_v2": make} | {f"volley_v2/{name}": change(make)
+                                  for name, change in LAYOUTS.items()}
 
 
 # {name: maker} of the forward's contestants and the backward's: a maker takes the cell's tensors
@@ -133,28 +155,22 @@ def misaligned(make):
 
 def forward(library, dtype, wanted):
     """fa3-fwd takes bf16 alone."""
-    def v2(*inputs):
-        return volley(library, "sm80", *inputs)
-
     all_of_them = {
         "volley": lambda *inputs: volley(library, "sm90", *inputs),
-        "volley_v2": v2,
-        "volley_v2/misaligned": misaligned(v2),
+        **v2_and_its_layouts(lambda *inputs: volley(library, "sm80", *inputs)),
         "fa3": (lambda *inputs: of_package(fa3, *inputs)) if fa3 and dtype == "bf16" else None,
         "fa4": (lambda *inputs: of_package(fa4, *inputs)) if fa4 else None,
         "cudnn": lambda *inputs: of_torch(SDPBackend.CUDNN_ATTENTION, *inputs),
         "fa2": lambda *inputs: of_torch(SDPBackend.FLASH_ATTENTION, *inputs)}
     return {name: make for name, make in all_of_them.items()
-            if make is not None and (name == "volley" or name.split("/")[0] in wanted)}
+            if make is not None and name in ("volley", *wanted)}
 
 
 def backward(library, _, wanted):
-    def v2(*inputs):
-        return volley_backward(library, "sm80", *inputs)
-
-    all_of_them = {"volley_v2": v2, "volley_v2/misaligned": misaligned(v2),
-                   "cudnn": cudnn_backward, "fa2": flash_backward}
-    return {name: make for name, make in all_of_them.items() if name.split("/")[0] in wanted}
+    all_of_them = {
+        **v2_and_its_layouts(lambda *inputs: volley_backward(library, "sm80", *inputs)),
+        "cudnn": cudnn_backward, "fa2": flash_backward}
+    return {name: make for name, make in all_of_them.items() if name in wanted}
 
 
 def versions():

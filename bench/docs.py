@@ -40,6 +40,13 @@ METRICS = {
     "smsp__sass_inst_executed_op_local.sum": "accesses to local memory (spills)"}
 
 
+LAYOUTS = {
+    "misaligned": "every base one element off (copied first)",
+    "bhsd": "(b, h, s, d) in memory",
+    "qkv": "q, k, v slices of one tensor",
+    "strided": "elements of a row apart, (b, d, h, s) in memory (copied first)"}
+
+
 def title(row):
     words = [row["dtype"], f"d = {row['d']}", "causal" if row["causal"] else "full"]
     return ", ".join(words + [row["variant"]] * (row["variant"] != "plain"))
@@ -108,7 +115,7 @@ def beside_fa2(record, path):
                 words += [f"{records.geometric_mean(fa2):.2f}x", f"{min(fa2):.2f}x"]
             else:
                 words += ["-", "-"]
-            misaligned = [1 / x for x in to(f"volley_v2/{records.MISALIGNED}")]
+            misaligned = [1 / x for x in to("volley_v2/misaligned")]
             words.append(f"{min(misaligned):.2f}x at least" if misaligned else "-")
             yield " | ".join([f"| {kind}", *words]) + " |"
         everything = records.ratios(record, "sustained", "fa2", lambda c: c["op"] == op,
@@ -118,6 +125,27 @@ def beside_fa2(record, path):
             yield (f"All {len(everything)} cells of the {name}: "
                    f"{records.geometric_mean(everything):.2f}x FlashAttention-2 in the geometric "
                    f"mean, {min(everything):.2f}x in the worst.")
+    yield from layouts(record)
+
+
+def layouts(record):
+    """What each layout leaves of the V2 path's speed."""
+    found = {(op, layout): records.ratios(record, "sustained", f"volley_v2/{layout}",
+                                          lambda c, op=op: c["op"] == op, "volley_v2")
+             for op in ("fwd", "bwd") for layout in records.LAYOUTS}
+    # The cells that every layout was measured in.
+    cells = [cell for cell in found["fwd", "strided"] if all(
+        (op, *cell[1:]) in found[op, layout] for op, layout in found)]
+    if not cells:
+        return
+    yield ""
+    yield "| share of the speed, by layout | " + " | ".join(
+        f"{op}, {title(dict(zip(records.CELL, cell)))}, {page.thousands(cell[-2])}"
+        for op in ("forward", "backward") for cell in cells) + " |"
+    yield "|---|" + "---|" * (2 * len(cells))
+    for layout in records.LAYOUTS:
+        shares = [1 / found[op, layout][(op, *cell[1:])] for op in ("fwd", "bwd") for cell in cells]
+        yield f"| {LAYOUTS[layout]} | " + " | ".join(f"{share:.2f}x" for share in shares) + " |"
 
 
 def profile(lines, path):

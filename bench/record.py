@@ -5,7 +5,8 @@ import math
 
 CELL = ("op", "dtype", "mode", "variant", "d", "dv", "hq", "hk", "b", "sq", "sk", "causal")
 BEST = "best of fa3, cudnn"  # a peer made of two: the faster one in each cell
-MISALIGNED = "misaligned"    # the variant of a contestant whose tensors are one element off
+# Variants of a contestant that computes a plain cell from other layouts (contestants.py).
+LAYOUTS = ("misaligned", "bhsd", "qkv", "strided")
 
 
 def read(path):
@@ -24,13 +25,13 @@ def cell_of(row):
 
 
 def times(record, protocol):
-    """{(cell, run): {impl: ms}} of the rows that have times; "impl/misaligned" is one, too."""
+    """{(cell, run): {impl: ms}} of the rows that have times; "impl/LAYOUT" is one, too."""
     table = {}
     for row in record["rows"]:
         if row.get("protocol") == protocol and "ms" in row:
             name = row["impl"]
-            if row["variant"] == MISALIGNED:
-                name, row = f"{name}/{MISALIGNED}", {**row, "variant": "plain"}
+            if row["variant"] in LAYOUTS:
+                name, row = f"{name}/{row['variant']}", {**row, "variant": "plain"}
             table.setdefault((cell_of(row), row["run"]), {})[name] = row["ms"]
     return table
 

@@ -199,8 +199,9 @@ case $part in
     [ $# -gt 0 ] || set -- --only bf16
     for op in fwd bwd; do
       check "$op" env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/compare.py --op $op \
-        --peers fa2,volley_v2 "$@" --library lib/libvolley.so \
-        --facts "$out/facts.json" --out "$out/v2_$op.json"
+        --peers fa2,volley_v2,volley_v2/misaligned "$@" \
+        --layouts "bf16 d 128 full s 4096" --layouts "bf16 d 128 causal s 4096" \
+        --library lib/libvolley.so --facts "$out/facts.json" --out "$out/v2_$op.json"
     done
     check "one record" python3 bench/merge.py --out "$out/v2.json" "$out"/v2_???.json
     rm -f "$out"/v2_???.json "$out/facts.json"

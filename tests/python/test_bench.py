@@ -66,7 +66,8 @@ def test_a_contestant_is_ready_when_it_is_right(library, op, causal):
         return lambda: tuple(1.2 * x for x in launch())
 
     assert sentence(of_cpu) is None
-    assert sentence(contestants.misaligned(of_cpu)) is None
+    for layout, change in contestants.LAYOUTS.items():
+        assert sentence(change(of_cpu)) is None, layout
     assert "allowed is" in sentence(wrong)
 
 
