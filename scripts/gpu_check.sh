@@ -13,10 +13,11 @@
 #     bench      timings beside torch's kernels, as forward.json (needs python3 with torch);
 #                arguments go to bench/compare.py: --part 1/2, --only "bf16 d 128"
 #     v2         the sm80 kernels beside torch's FlashAttention-2, forward and backward, as v2.json;
-#                arguments go to bench/compare.py, --only bf16 if there are none
+#                a first argument fwd or bwd takes one of them; others go to bench/compare.py,
+#                --only bf16 if there are none
 set -euo pipefail
 if [ $# -lt 3 ] || [ "$2" != --out ] || { [ $# != 3 ] && [[ ! $1 =~ ^(tests|bench|v2)$ ]]; }; then
-  sed -n '7,17s/^# \{0,5\}//p' "$0" >&2
+  sed -n '7,18s/^# \{0,5\}//p' "$0" >&2
   exit 2
 fi
 part=$1
@@ -196,8 +197,13 @@ case $part in
     ;;
   v2)
     echo "{$(facts)}" >"$out/facts.json"
+    ops="fwd bwd"
+    if [[ ${1:-} =~ ^(fwd|bwd)$ ]]; then
+      ops=$1
+      shift
+    fi
     [ $# -gt 0 ] || set -- --only bf16
-    for op in fwd bwd; do
+    for op in $ops; do
       check "$op" env PYTHONUNBUFFERED=1 timeout "$(left)" python3 bench/compare.py --op $op \
         --peers fa2,volley_v2,volley_v2/misaligned "$@" \
         --layouts "bf16 d 128 full s 4096" --layouts "bf16 d 128 causal s 4096" \
