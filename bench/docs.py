@@ -89,9 +89,12 @@ def beside(tflops, first, is_first):
     return f"{tflops:.0f} ({100 * (tflops / first - 1):+.0f} %)"
 
 
+GRID = 512  # tokens: what FlashAttention-2's paper begins with; shorter lengths are told apart
+
+
 def beside_fa2(record, path):
     """The V2 path's TFLOP/s by length, its speed to FlashAttention-2's, and what misaligned bases
-    leave of it."""
+    leave of it; the last three from GRID tokens on."""
     yield origin(record, path)
     for op, name in (("fwd", "forward"), ("bwd", "backward")):
         rows = [row for row in record["rows"] if row["op"] == op and row["impl"] == "volley_v2" and
@@ -103,7 +106,7 @@ def beside_fa2(record, path):
         yield "|---|" + "---|" * (len(lengths) + 3)
         for kind in in_order(map(title, rows)):
             of_kind = [row for row in rows if title(row) == kind]
-            cells = {records.cell_of(row) for row in of_kind}
+            cells = {records.cell_of(row) for row in of_kind if row["sq"] >= GRID}
             tflops = {row["sq"]: row["tflops"] for row in of_kind}
 
             def to(peer):
@@ -118,14 +121,48 @@ def beside_fa2(record, path):
             misaligned = [1 / x for x in to("volley_v2/misaligned")]
             words.append(f"{min(misaligned):.2f}x at least" if misaligned else "-")
             yield " | ".join([f"| {kind}", *words]) + " |"
-        everything = records.ratios(record, "sustained", "fa2", lambda c: c["op"] == op,
+        for words, wanted in ((f"from {GRID} tokens on", lambda s: s >= GRID),
+                              (f"below {GRID} tokens", lambda s: s < GRID)):
+            ratios = records.ratios(record, "sustained", "fa2",
+                                    lambda c: c["op"] == op and wanted(c["sq"]),
                                     "volley_v2").values()
-        if everything:
-            yield ""
-            yield (f"All {len(everything)} cells of the {name}: "
-                   f"{records.geometric_mean(everything):.2f}x FlashAttention-2 in the geometric "
-                   f"mean, {min(everything):.2f}x in the worst.")
+            if ratios:
+                yield ""
+                yield (f"The {len(ratios)} cells of the {name} {words}: "
+                       f"{records.geometric_mean(ratios):.3f}x FlashAttention-2 in the geometric "
+                       f"mean, {min(ratios):.3f}x in the worst.")
     yield from layouts(record)
+
+
+def beside_peers(record, path):
+    """The forward's time beside each peer's, both protocols, by dtype and length."""
+    yield origin(record, path)
+    yield ""
+    peers = [name for name in ("fa3", "fa4", "cudnn", "fa2", records.BEST)]
+    yield "| peer's time over Volley's: mean (worst, and where) | " + " | ".join(
+        page.NAMES.get(peer, peer) for peer in peers) + " |"
+    yield "|---|" + "---|" * len(peers)
+    for dtype in in_order(row["dtype"] for row in record["rows"]):
+        for words, wanted in ((f"from {GRID} tokens on", lambda s: s >= GRID),
+                              (f"below {GRID} tokens", lambda s: s < GRID)):
+            for protocol in ("sustained", "burst"):
+                found = [records.ratios(record, protocol, peer, lambda c: c["op"] == "fwd" and
+                                        c["dtype"] == dtype and wanted(c["sq"]))
+                         for peer in peers]
+                count = max(map(len, found))
+                if count:
+                    yield (f"| {dtype}, {words}, {protocol}, {count} cells | " +
+                           " | ".join(map(mean_and_worst, found)) + " |")
+
+
+def mean_and_worst(ratios):
+    if not ratios:
+        return "-"
+    worst = min(ratios, key=ratios.get)
+    c = dict(zip(records.CELL, worst))
+    mask = "causal" if c["causal"] else "full"
+    return (f"{records.geometric_mean(ratios.values()):.3f}x ({ratios[worst]:.3f}x, d {c['d']} "
+            f"{mask} {page.thousands(c['sq'])})")
 
 
 def layouts(record):
@@ -155,17 +192,22 @@ def profile(lines, path):
     yield ""
     yield "| | | " + " | ".join(row[0] for row in found) + " |"
     yield "|---|---|" + "---|" * len(found)
-    for at, name in enumerate(names):
-        if name in METRICS:
+    said = set()
+    for name, words in METRICS.items():
+        if name in names and words not in said:  # some have two names, and ncu may know both
+            said.add(words)
+            at = names.index(name)
             unit = f" {units[at]}" if units[at] and units[at] not in ("inst", "cycle") else ""
             values = [f"{row[at]}{unit}" for row in found]
-            yield f"| {METRICS[name]} | `{name}` | " + " | ".join(values) + " |"
+            yield f"| {words} | `{name}` | " + " | ".join(values) + " |"
 
 
 # A section: its document, its record, the table, and who writes the record.
 SECTIONS = {
     "techniques": ("docs/tuning.md", "results/h200/rows.json", contestants,
                    "scripts/gpu_check.sh rows"),
+    "peers": ("docs/tuning.md", "results/h200/forward.json", beside_peers,
+              "scripts/gpu_check.sh bench"),
     "worst case": ("docs/numerics.md", "results/h200/rows_spread.json", contestants,
                    "scripts/gpu_check.sh rows"),
     "beside FlashAttention-2": ("docs/v2_path.md", "results/h200/v2.json", beside_fa2,
