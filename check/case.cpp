@@ -13,7 +13,21 @@
 namespace volley::check {
 namespace {
 
-HostTensor make_tensor(const Case& c, Layout layout, int32_t dtype, std::vector<int64_t> shape) {
+// Elements of a token in front of q (slot 0), k or v in a buffer of all three.
+int64_t fused_offset(const Case& c, size_t slot) {
+  constexpr std::array<std::array<size_t, 3>, 6> kOrders{
+      {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}};
+  int64_t heads = 0;
+  for (const size_t before : kOrders[c.seed % kOrders.size()]) {
+    if (before == slot) break;
+    heads += before == 0 ? c.hq : c.hk;
+  }
+  return heads * std::max(c.d, c.dv);
+}
+
+// slot: 0 of what is like q, 1 like k, 2 like v.
+HostTensor make_tensor(const Case& c, Layout layout, int32_t dtype, std::vector<int64_t> shape,
+                       size_t slot) {
   const size_t rank = shape.size();
   const int64_t s = shape[rank - 3];
   const int64_t h = shape[rank - 2];
@@ -24,19 +38,28 @@ HostTensor make_tensor(const Case& c, Layout layout, int32_t dtype, std::vector<
   int64_t offset = 0;
   switch (layout) {
     case Layout::kHeadsFirst: head = s * d, row = d; break;
-    case Layout::kFused: row = (c.hq + 2 * c.hk) * std::max(c.d, c.dv); break;
+    case Layout::kFused:
+      row = (c.hq + 2 * c.hk) * std::max(c.d, c.dv);
+      offset = fused_offset(c, slot);
+      break;
     case Layout::kEverySecondRow: row *= 2; break;
     case Layout::kOddRows: row += 1; break;
     case Layout::kStridedLast: last = 2, head *= 2, row *= 2; break;
     case Layout::kReversed: row = -row; break;
     case Layout::kUnaligned: offset = 1; break;
+    case Layout::kExpanded: head = 0, row = d; break;
     default: break;
   }
-  const int64_t batch = layout == Layout::kHeadsFirst ? h * s * d : std::abs(row) * s;
+  const int64_t batch = layout == Layout::kHeadsFirst ? h * s * d
+                        : layout == Layout::kExpanded ? 0
+                                                      : std::abs(row) * s;
   std::vector<int64_t> stride{batch, row, head, last};
   if (rank == 3) stride.erase(stride.begin());
   return {dtype, std::move(shape), std::move(stride), offset};
 }
+
+// Of what is written, every element has a place of its own.
+Layout written(Layout layout) { return layout == Layout::kExpanded ? Layout::kRows : layout; }
 
 // The longest sequence; the whole tensor when all are empty, as a maximum of 0 means in the ABI.
 int64_t longest(const std::vector<int32_t>& cu, int64_t total) {
@@ -154,31 +177,36 @@ void make_operands(Instance& instance) {
     v_shape = {pages, c.page, c.hk, c.dv};
     instance[Role::kPageTable] = page_table(c);
   }
-  instance[Role::kQ] = make_tensor(c, c.q_layout, c.dtype, q_shape);
-  instance[Role::kK] = make_tensor(c, c.k_layout, c.dtype, k_shape);
-  instance[Role::kV] = make_tensor(c, c.v_layout, c.dtype, v_shape);
-  instance[Role::kO] = make_tensor(c, c.o_layout, out, o_shape);
+  instance[Role::kQ] = make_tensor(c, c.q_layout, c.dtype, q_shape, 0);
+  instance[Role::kK] = make_tensor(c, c.k_layout, c.dtype, k_shape, 1);
+  instance[Role::kV] = make_tensor(c, c.v_layout, c.dtype, v_shape, 2);
+  instance[Role::kO] = make_tensor(c, written(c.o_layout), out, o_shape, 0);
   const auto lse_shape =
       packed_q ? std::vector<int64_t>{c.hq, c.sq} : std::vector<int64_t>{c.b, c.hq, c.sq};
   const bool backward = c.op == VOLLEY_OP_BACKWARD;
   if (c.lse || backward) instance[Role::kLse] = HostTensor(VOLLEY_F32, lse_shape);
   if (!backward) return;
-  instance[Role::kDout] = make_tensor(c, c.o_layout, out, o_shape);
+  instance[Role::kDout] = make_tensor(c, c.o_layout, out, o_shape, 0);
   const int32_t gradients = c.grad_dtype != 0 ? c.grad_dtype : c.dtype;
-  instance[Role::kDq] = make_tensor(c, c.q_layout, gradients, q_shape);
-  instance[Role::kDk] = make_tensor(c, c.k_layout, gradients, k_shape);
-  instance[Role::kDv] = make_tensor(c, c.v_layout, gradients, v_shape);
+  instance[Role::kDq] = make_tensor(c, written(c.q_layout), gradients, q_shape, 0);
+  instance[Role::kDk] = make_tensor(c, written(c.k_layout), gradients, k_shape, 1);
+  instance[Role::kDv] = make_tensor(c, written(c.v_layout), gradients, v_shape, 2);
   if (c.lse_gradient) instance[Role::kDlse] = HostTensor(VOLLEY_F32, lse_shape);
 }
 
-// A (b, hq, sq, sk) tensor of size 1 along every axis that `axes` does not name.
+// A (b, hq, sq, sk) tensor of size 1, or with a stride of 0, along every axis that `axes` does not
+// name.
 HostTensor pairwise(const Case& c, int32_t dtype, const std::string& axes) {
   const std::array<int64_t, 4> full{c.b, c.hq, max_sq(c), max_sk(c)};
-  std::vector<int64_t> shape;
-  for (size_t axis = 0; axis < 4; ++axis) {
-    shape.push_back(axes.find("bhqk"[axis]) == std::string::npos ? 1 : full[axis]);
+  std::vector<int64_t> shape(4), stride(4);
+  int64_t next = 1;
+  for (size_t axis = 4; axis-- > 0;) {
+    const bool varies = axes.find("bhqk"[axis]) != std::string::npos;
+    shape[axis] = varies || c.expanded_pairs ? full[axis] : 1;
+    stride[axis] = varies ? next : 0;
+    if (varies) next *= std::max<int64_t>(full[axis], 1);
   }
-  return {dtype, shape};
+  return {dtype, std::move(shape), std::move(stride)};
 }
 
 template <class Draw>
@@ -223,7 +251,9 @@ void make_scores(Instance& instance) {
   if (!c.optional_gradients) return;
   if (c.sink) instance[Role::kDsink] = HostTensor(VOLLEY_F32, {c.hq});
   const int32_t dbias = c.grad_dtype != 0 ? c.grad_dtype : c.bias_dtype;
-  if (!c.bias.empty()) instance[Role::kDbias] = pairwise(c, dbias, c.bias);
+  if (!c.bias.empty()) {
+    instance[Role::kDbias] = pairwise(c, dbias, c.expanded_pairs ? "bhqk" : c.bias);
+  }
 }
 
 void make_descales(Instance& instance) {

@@ -24,12 +24,13 @@ using core::Role;
 enum class Layout {
   kRows,            // contiguous
   kHeadsFirst,      // (b, h, s, d) seen through a transpose
-  kFused,           // a slice of a buffer that holds q, k and v of a token side by side
+  kFused,           // a slice of a buffer that holds q, k and v of a token, in an order by the seed
   kEverySecondRow,  // of a longer buffer
   kOddRows,         // a row stride that is no multiple of anything
   kStridedLast,     // every second element
   kReversed,        // rows backwards in memory: a negative stride
   kUnaligned,       // contiguous, one element past an aligned address
+  kExpanded,        // an input's only: one head of one sequence for all of them, by strides of 0
   kCount
 };
 const char* layout_name(Layout layout);
@@ -82,8 +83,9 @@ struct Case {
   bool optional_gradients = true;  // dbias and dsink, where there is a bias or a sink
   int32_t grad_dtype = 0;          // of dq, dk, dv and dbias; 0: the inputs'
   int32_t bias_dtype = VOLLEY_F32;
-  std::string bias;  // the axes along which it varies, of "bhqk"; empty: none
-  std::string mask;  // the same
+  std::string bias;             // the axes along which it varies, of "bhqk"; empty: none
+  std::string mask;             // the same
+  bool expanded_pairs = false;  // these have their full size along the other axes, by strides of 0
 
   Layout q_layout = Layout::kRows;
   Layout k_layout = Layout::kRows;

@@ -110,6 +110,7 @@ void draw_scores(Draw& draw, Case& c) {
   constexpr std::array<const char*, 5> kAxes{"bhqk", "hqk", "qk", "bk", "k"};
   if (draw.feature(core::kBias, 0.15)) c.bias = draw.random.pick(kAxes);
   if (draw.feature(core::kMask, 0.15)) c.mask = draw.random.pick(kAxes);
+  c.expanded_pairs = draw.random.chance(0.3) && !(c.bias.empty() && c.mask.empty());
   if (draw.feature(core::kDropout, 0.1)) c.dropout_p = draw.random.uniform(0.05, 0.6);
   const bool halves = c.dtype == VOLLEY_F16 || c.dtype == VOLLEY_BF16;
   if (halves && draw.random.chance(0.5)) c.bias_dtype = c.dtype;
@@ -141,9 +142,9 @@ const char* alignment_name(int32_t alignment) {
 }  // namespace
 
 const char* layout_name(Layout layout) {
-  constexpr std::array<const char*, 8> kNames{"rows",         "heads_first", "fused",
+  constexpr std::array<const char*, 9> kNames{"rows",         "heads_first", "fused",
                                               "every_second", "odd_rows",    "strided_last",
-                                              "reversed",     "unaligned"};
+                                              "reversed",     "unaligned",   "expanded"};
   return kNames[static_cast<size_t>(layout)];
 }
 
@@ -157,7 +158,8 @@ Scope scope_of(int32_t backend, int32_t op) {
     scope.features = offer.features;
     scope.max_head_dim = std::min<int64_t>(offer.max_head_dim, 256);
   }
-  scope.layouts = {Layout::kRows, Layout::kHeadsFirst, Layout::kFused, Layout::kEverySecondRow};
+  scope.layouts = {Layout::kRows, Layout::kHeadsFirst, Layout::kFused, Layout::kEverySecondRow,
+                   Layout::kExpanded};
   if (backend == VOLLEY_BACKEND_SM90) {
     scope.head_dims = {64, 128, 64, 128, 8, 40, 72, 80, 96, 104, 120, 136, 160, 192, 200, 256};
     return scope;
@@ -213,6 +215,7 @@ std::string describe(const Case& c) {
   add(c.alibi, "alibi");
   add(!c.bias.empty(), fmt::format("bias={} {}", c.bias, volley_dtype_name(c.bias_dtype)));
   add(!c.mask.empty(), "mask=" + c.mask);
+  add(c.expanded_pairs, "expanded");
   add(c.descale, fmt::format("descale={},{}", volley_dtype_name(c.scale_dtype), c.scale_block));
   add(!c.lse, "no lse");
   add(c.lse_gradient, "dlse");

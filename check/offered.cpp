@@ -46,8 +46,8 @@ bool sm80_must_offer(const Instance& instance) {
 bool sm80_must_offer_gradients(const Instance& instance) {
   // Sums of dbias over queries have no fixed order.
   const bool fixed = instance.c.deterministic || instance.c.batch_invariant;
-  const bool summed =
-      instance[Role::kDbias].present() && instance.c.bias.find('q') == std::string::npos;
+  const bool summed = instance[Role::kDbias].present() && !instance.c.expanded_pairs &&
+                      instance.c.bias.find('q') == std::string::npos;
   return sm80_must_offer(instance) && !(fixed && summed);
 }
 

@@ -8,8 +8,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <memory>
 #include <new>
+#include <numeric>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "dtype.h"
@@ -60,6 +67,13 @@ class Memory {
   }
   Bits download() const { return download(0, static_cast<int64_t>(bytes_ / 2)); }
 
+  // The same bits? `page_locked` has room for them.
+  bool holds(const Bits& wanted, void* page_locked) const {
+    expect_cuda(cudaDeviceSynchronize());
+    expect_cuda(cudaMemcpy(page_locked, data_, bytes_, cudaMemcpyDeviceToHost));
+    return std::memcmp(page_locked, wanted.data(), bytes_) == 0;
+  }
+
  private:
   size_t bytes_;
   void* data_ = nullptr;
@@ -79,6 +93,41 @@ volley_tensor tensor(void* data, int32_t dtype, std::vector<int64_t> shape,
   }
   return t;
 }
+
+// The bf16 tensors of a training step: q, k, v, o, dout, dq, dk, dv of these shapes, and LSE.
+struct Training {
+  Training(std::vector<int64_t> query_shape, std::vector<int64_t> key_shape,
+           std::vector<int64_t> lse_shape)
+      : lse(4 * static_cast<size_t>(elements(lse_shape))) {
+    for (size_t i = 0; i < 8; ++i) {
+      const std::vector<int64_t>& shape = of_keys(i) ? key_shape : query_shape;
+      memory.push_back(std::make_unique<Memory>(2 * static_cast<size_t>(elements(shape))));
+      views[i] = tensor(memory[i]->data(), VOLLEY_BF16, shape);
+    }
+    views[8] = tensor(lse.data(), VOLLEY_F32, std::move(lse_shape));
+    for (const size_t i : {0, 1, 2, 4}) memory[i]->fill_normal(VOLLEY_BF16, i + 1);
+  }
+
+  static int64_t elements(const std::vector<int64_t>& shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  }
+  static bool of_keys(size_t i) { return i == 1 || i == 2 || i >= 6; }
+
+  // Makes a problem this step's forward or backward.
+  void use(volley_problem* problem, int32_t op) {
+    const volley_tensor** fields[] = {&problem->q,    &problem->k,  &problem->v,  &problem->o,
+                                      &problem->dout, &problem->dq, &problem->dk, &problem->dv};
+    problem->op = op;
+    for (size_t i = 0; i < std::size(fields); ++i) {
+      *fields[i] = i < 4 || op == VOLLEY_OP_BACKWARD ? &views[i] : nullptr;
+    }
+    problem->lse = &views[8];
+  }
+
+  std::vector<std::unique_ptr<Memory>> memory;
+  Memory lse;
+  volley_tensor views[9];
+};
 
 class Large : public testing::TestWithParam<int32_t> {
  protected:
@@ -120,6 +169,7 @@ class Large : public testing::TestWithParam<int32_t> {
     problem_.v = &views_[2], problem_.o = &views_[3];
   }
 
+  void expect_repeats(Training& step, const std::string& name);
   void expect_sequences_as_alone(bool packed, int32_t dtype, int64_t sequences, int64_t tokens);
 
   volley_problem problem_;
@@ -183,6 +233,25 @@ TEST_P(Large, ManySequencesOfOneToken) {
   EXPECT_EQ(o.download(), v.download());
 }
 
+// And dv is dout, dq and dk are 0.
+TEST_P(Large, GradientsOfManySequencesOfOneToken) {
+  const std::vector<int64_t> shape = {8300, 1, 16, 128};
+  for (const int32_t deterministic : {0, 1}) {
+    Training step(shape, shape, {8300, 16, 1});
+    step.use(&problem_, VOLLEY_OP_FORWARD);
+    ASSERT_TRUE(run());
+    step.use(&problem_, VOLLEY_OP_BACKWARD);
+    problem_.deterministic = deterministic;
+    if (!run({"backward"})) return;
+    EXPECT_EQ(step.memory[7]->download(), step.memory[4]->download());
+    for (const size_t i : {5, 6}) {
+      const Bits zeros = step.memory[i]->download();
+      EXPECT_TRUE(std::all_of(zeros.begin(), zeros.end(), [](auto x) { return x % 0x8000 == 0; }));
+    }
+    problem_.deterministic = 0;
+  }
+}
+
 // FlashAttention #772: keys and values in a cache of all layers, whose batch stride is 2^30
 // elements.
 TEST_P(Large, ACacheWithAHugeBatchStride) {
@@ -215,49 +284,64 @@ TEST_P(Large, ACacheWithAHugeBatchStride) {
   }
 }
 
-// FlashAttention #2244, #1596, PR 1678: equal bits each time, also beside other work.
+// 200 times the same bits, while another stream is busy.
+void Large::expect_repeats(Training& step, const std::string& name) {
+  step.use(&problem_, VOLLEY_OP_FORWARD);
+  ASSERT_TRUE(run()) << name;
+  step.use(&problem_, VOLLEY_OP_BACKWARD);
+  problem_.deterministic = 1;
+  ASSERT_TRUE(run()) << name;
+  const size_t busy_bytes = 64 << 20;
+  const Memory busy(busy_bytes);
+  cudaStream_t beside = nullptr;
+  expect_cuda(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+  std::vector<Bits> first;
+  size_t most = 0;
+  for (const size_t i : {5, 6, 7}) {
+    first.push_back(step.memory[i]->download());
+    most = std::max(most, first.back().size() * 2);
+  }
+  void* page_locked = nullptr;
+  expect_cuda(cudaMallocHost(&page_locked, most));
+  bool same = true;
+  for (int repeat = 0; repeat < 200 && same; ++repeat) {
+    for (int i = 0; i < 50; ++i) {
+      expect_cuda(cudaMemsetAsync(busy.data(), i, busy_bytes, beside));
+    }
+    for (const size_t i : {5, 6, 7}) {
+      expect_cuda(cudaMemset(step.memory[i]->data(), 0xff, first[i - 5].size() * 2));
+    }
+    ASSERT_TRUE(run()) << name;
+    for (const size_t i : {5, 6, 7}) same &= step.memory[i]->holds(first[i - 5], page_locked);
+    EXPECT_TRUE(same) << name << ", repeat " << repeat;
+  }
+  cudaFreeHost(page_locked);
+  cudaStreamDestroy(beside);
+  problem_.deterministic = 0;
+}
+
+// FlashAttention #2244, #1596, PR 1678.
 TEST_P(Large, TheDeterministicBackwardRepeats) {
+  if (GetParam() != VOLLEY_BACKEND_SM80) return;  // the only one with a backward
   const int64_t b = 2, s = 1024, hq = 16, hk = 2;
+  const Memory cu(12);
+  const int32_t ends[] = {0, 700, b * s};
+  expect_cuda(cudaMemcpy(cu.data(), ends, sizeof ends, cudaMemcpyHostToDevice));
+  views_[9] = tensor(cu.data(), VOLLEY_I32, {b + 1});
   for (const int64_t d : {64, 128, 256}) {
-    const auto large = static_cast<size_t>(b * s * hq * d * 2);
-    const Memory q(large), k(large), v(large), o(large), dout(large);
-    const Memory lse(static_cast<size_t>(b * hq * s * 4));
-    const Memory dq(large), dk(large), dv(large);
-    q.fill_normal(VOLLEY_BF16, 1), k.fill_normal(VOLLEY_BF16, 2);
-    v.fill_normal(VOLLEY_BF16, 3), dout.fill_normal(VOLLEY_BF16, 4);
-    const std::vector<int64_t> query = {b, s, hq, d}, key = {b, s, hk, d};
-    const Memory* memory[] = {&q, &k, &v, &o, &dout, &dq, &dk, &dv};
-    const volley_tensor** fields[] = {&problem_.q,    &problem_.k,  &problem_.v,  &problem_.o,
-                                      &problem_.dout, &problem_.dq, &problem_.dk, &problem_.dv};
-    for (size_t i = 0; i < std::size(memory); ++i) {
-      const bool of_keys = i == 1 || i == 2 || i >= 6;
-      views_[i] = tensor(memory[i]->data(), VOLLEY_BF16, of_keys ? key : query);
+    Training dense({b, s, hq, d}, {b, s, hk, d}, {b, hq, s});
+    Training packed({b * s, hq, d}, {b * s, hk, d}, {hq, b * s});
+    for (const auto& [mask, causal, left, right] :
+         {std::tuple("full", 0, -1, -1), std::tuple("causal", 1, -1, -1),
+          std::tuple("window", 0, 128, 0)}) {
+      problem_.causal = causal, problem_.window_left = left, problem_.window_right = right;
+      problem_.cu_seqlens_q = problem_.cu_seqlens_k = nullptr;
+      problem_.max_seqlen_q = problem_.max_seqlen_k = 0;
+      expect_repeats(dense, std::string(mask) + ", d " + std::to_string(d));
+      problem_.cu_seqlens_q = problem_.cu_seqlens_k = &views_[9];
+      problem_.max_seqlen_q = problem_.max_seqlen_k = b * s - 700;
+      expect_repeats(packed, std::string("packed ") + mask + ", d " + std::to_string(d));
     }
-    views_[8] = tensor(lse.data(), VOLLEY_F32, {b, hq, s});
-    const auto use = [&](int32_t op, size_t count) {
-      problem_.op = op;
-      for (size_t i = 0; i < std::size(fields); ++i) *fields[i] = i < count ? &views_[i] : nullptr;
-      problem_.lse = &views_[8];
-      problem_.deterministic = op == VOLLEY_OP_BACKWARD;
-    };
-    use(VOLLEY_OP_FORWARD, 4);
-    if (!run({"head_dim"})) continue;
-    use(VOLLEY_OP_BACKWARD, 8);
-    if (!run({"backward"})) continue;
-    const Memory busy(64 << 20);
-    cudaStream_t beside = nullptr;
-    expect_cuda(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
-    const Bits first[] = {dq.download(), dk.download(), dv.download()};
-    for (int repeat = 0; repeat < 200; ++repeat) {
-      for (int i = 0; i < 50 * (repeat % 2); ++i) {
-        expect_cuda(cudaMemsetAsync(busy.data(), i, 64 << 20, beside));
-      }
-      ASSERT_TRUE(run());
-      ASSERT_EQ(dq.download(), first[0]) << "d " << d << ", repeat " << repeat;
-      ASSERT_EQ(dk.download(), first[1]) << "d " << d << ", repeat " << repeat;
-      ASSERT_EQ(dv.download(), first[2]) << "d " << d << ", repeat " << repeat;
-    }
-    cudaStreamDestroy(beside);
   }
 }
 

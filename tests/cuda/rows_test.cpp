@@ -2,9 +2,11 @@
 //
 // Every row of the kernels' table, also those that plans prefer others to, on lengths around all
 // tile sizes: with masks at every offset, on one SM, two and all, so that tiles of every kind
-// follow each other in a stream.
+// follow each other in a stream. And each kernel on a small problem of each of its masks, which is
+// what compute-sanitizer looks at (scripts/gpu_check.sh).
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 #include "backend.h"
 #include "cuda/config_table.h"
@@ -101,7 +103,50 @@ TEST_P(Rows, RaggedLengths) {
   EXPECT_GT(computed, kLengths.size() * 2 / 3);
 }
 
+// Logits so far apart that tiles are computed again where the maximum is trusted.
+TEST_P(Rows, SmallProblems) {
+  const cuda::FwdConfig config = cuda::fwd_config(GetParam());
+  Case plain;
+  plain.dtype = config.element == cuda::Element::kBf16 ? VOLLEY_BF16 : VOLLEY_F16;
+  plain.d = config.d, plain.dv = config.dv;
+  plain.set_heads(2, 1);
+  plain.sq = 193, plain.sk = 257;
+  plain.logit_std = 8;
+  size_t computed = 0;
+  for (const Case& c : masks_of(config.mask, plain)) {
+    Instance instance = build(c);
+    if (planned_row(instance) != GetParam()) continue;
+    ++computed;
+    const Verdict verdict = check_forward(instance, VOLLEY_BACKEND_SM90);
+    EXPECT_TRUE(verdict.result == Result::kPassed) << describe(c) << ": " << verdict.sentence;
+  }
+  EXPECT_GT(computed, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Rows, testing::Range(0, cuda::kFwdRows));
+
+// Head dim, and a bias or not: the forwards of the V2 path.
+class V2Rows : public testing::TestWithParam<std::tuple<int, bool>> {};
+
+TEST_P(V2Rows, SmallProblems) {
+  std::string why;
+  if (!backend_available(VOLLEY_BACKEND_SM80, &why)) GTEST_SKIP() << why;
+  for (const int32_t dtype : {VOLLEY_BF16, VOLLEY_F16}) {
+    Case c;
+    c.dtype = dtype;
+    c.d = c.dv = std::get<0>(GetParam());
+    c.set_heads(2, 1);
+    c.sq = 193, c.sk = 257;
+    c.causal = dtype == VOLLEY_F16;
+    c.bias = std::get<1>(GetParam()) ? "hqk" : "";
+    Instance instance = build(c);
+    const Verdict verdict = check_forward(instance, VOLLEY_BACKEND_SM80);
+    EXPECT_TRUE(verdict.result == Result::kPassed) << describe(c) << ": " << verdict.sentence;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, V2Rows,
+                         testing::Combine(testing::Values(33, 64, 128, 256), testing::Bool()));
 
 }  // namespace
 }  // namespace volley::check

@@ -98,12 +98,13 @@ volley_tensor tensor(int device, int32_t dtype, std::vector<int64_t> shape) {
   return result;
 }
 
-volley_plan* make_plan(int device, int32_t max_sms = 0) {
+volley_plan* make_plan(int32_t backend, int device, int32_t max_sms = 0) {
   const volley_tensor query = tensor(device, VOLLEY_BF16, {kB, kS, kHq, kD});
   const volley_tensor key = tensor(device, VOLLEY_BF16, {kB, kS, kHk, kD});
   const volley_tensor lse = tensor(device, VOLLEY_F32, {kB, kHq, kS});
   volley_problem problem;
   volley_problem_init(&problem);
+  problem.backend = backend;
   problem.q = problem.o = &query;
   problem.k = problem.v = &key;
   problem.lse = &lse;
@@ -115,13 +116,13 @@ volley_plan* make_plan(int device, int32_t max_sms = 0) {
   return plan;
 }
 
-class Stream : public testing::Test {
+class Stream : public testing::TestWithParam<int32_t> {
  protected:
   void SetUp() override {
     std::string why;
     if (!gpu_available(&why)) GTEST_SKIP() << why;
     expect_cuda(cudaSetDevice(0));
-    plan_ = make_plan(0);
+    plan_ = make_plan(GetParam(), 0);
     ASSERT_NE(plan_, nullptr);
   }
   void TearDown() override { volley_plan_destroy(plan_); }
@@ -138,7 +139,7 @@ class Stream : public testing::Test {
   volley_error error_{};
 };
 
-TEST_F(Stream, ACapturedRunReplaysOnNewInputs) {
+TEST_P(Stream, ACapturedRunReplaysOnNewInputs) {
   Call call(0);
   expect_cuda(cudaStreamBeginCapture(call.stream, cudaStreamCaptureModeGlobal));
   for (int i = 0; i < 20; ++i) ASSERT_EQ(call.run(plan_, &error_), VOLLEY_OK) << error_.message;
@@ -155,7 +156,7 @@ TEST_F(Stream, ACapturedRunReplaysOnNewInputs) {
   cudaGraphDestroy(graph);
 }
 
-TEST_F(Stream, OnePlanServesManyThreadsAndStreams) {
+TEST_P(Stream, OnePlanServesManyThreadsAndStreams) {
   const Bits want = expected(1);
   std::vector<int> wrong(8, 0);
   std::vector<std::thread> threads;
@@ -173,7 +174,7 @@ TEST_F(Stream, OnePlanServesManyThreadsAndStreams) {
   for (const int count : wrong) EXPECT_EQ(count, 0);
 }
 
-TEST_F(Stream, EveryDeviceWorksWhicheverIsCurrent) {
+TEST_P(Stream, EveryDeviceWorksWhicheverIsCurrent) {
   const Bits want = expected(1);
   int devices = 0;
   expect_cuda(cudaGetDeviceCount(&devices));
@@ -181,7 +182,7 @@ TEST_F(Stream, EveryDeviceWorksWhicheverIsCurrent) {
     Call call(id);
     const int current = devices - 1 - id;
     expect_cuda(cudaSetDevice(current));
-    volley_plan* plan = make_plan(id);
+    volley_plan* plan = make_plan(GetParam(), id);
     ASSERT_EQ(call.run(plan, &error_), VOLLEY_OK) << error_.message;
     int after = -1;
     expect_cuda(cudaGetDevice(&after));
@@ -195,10 +196,10 @@ TEST_F(Stream, EveryDeviceWorksWhicheverIsCurrent) {
   }
 }
 
-TEST_F(Stream, AnyNumberOfSmsGivesTheSameBits) {
+TEST_P(Stream, AnyNumberOfSmsGivesTheSameBits) {
   const Bits want = expected(1);
   for (const int32_t max_sms : {1, 2, 7, 131, 1000}) {
-    volley_plan* plan = make_plan(0, max_sms);
+    volley_plan* plan = make_plan(GetParam(), 0, max_sms);
     Call call(0);
     ASSERT_EQ(call.run(plan, &error_), VOLLEY_OK) << error_.message;
     EXPECT_EQ(call.output(), want) << max_sms << " SMs";
@@ -207,15 +208,15 @@ TEST_F(Stream, AnyNumberOfSmsGivesTheSameBits) {
 }
 
 // A plan that comes out of the cache again is as good as the first.
-TEST_F(Stream, ThreadsPlanAndRunAtOnce) {
+TEST_P(Stream, ThreadsPlanAndRunAtOnce) {
   const Bits want = expected(1);
   std::vector<int> wrong(4, 0);
   std::vector<std::thread> threads;
   for (int& count : wrong) {
-    threads.emplace_back([&count, &want] {
+    threads.emplace_back([&count, &want, backend = GetParam()] {
       Call call(0);
       for (int i = 0; i < 50; ++i) {
-        volley_plan* plan = make_plan(0, 1 + i % 3);
+        volley_plan* plan = make_plan(backend, 0, 1 + i % 3);
         cudaMemsetAsync(call.o, 0xff, Call::bytes(kHq), call.stream);
         count += call.run(plan, nullptr) != VOLLEY_OK;
         volley_plan_destroy(plan);
@@ -227,7 +228,7 @@ TEST_F(Stream, ThreadsPlanAndRunAtOnce) {
   for (const int count : wrong) EXPECT_EQ(count, 0);
 }
 
-TEST_F(Stream, HostMemoryIsRefusedAndTheNextCallWorks) {
+TEST_P(Stream, HostMemoryIsRefusedAndTheNextCallWorks) {
   Call call(0);
   const Bits untouched = call.output();
   const Bits host = normal(1, kHk);
@@ -240,6 +241,10 @@ TEST_F(Stream, HostMemoryIsRefusedAndTheNextCallWorks) {
   ASSERT_EQ(call.run(plan_, &error_), VOLLEY_OK) << error_.message;
   EXPECT_EQ(call.output(), expected(1));
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, Stream,
+                         testing::Values(VOLLEY_BACKEND_SM80, VOLLEY_BACKEND_SM90),
+                         [](const auto& test) { return volley_backend_name(test.param); });
 
 }  // namespace
 }  // namespace volley::check
