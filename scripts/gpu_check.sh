@@ -86,6 +86,26 @@ all_ran() {  # all_ran SHARD SHARDS BINARY
   [[ $said != *SKIPPED* ]]
 }
 
+# racecheck knows nothing of mbarriers. Passes when all that it reports is what docs/forward.md
+# explains: in a Hopper kernel one read, of a CTA's first tile record, and its two writes.
+explained_races() {  # explained_races COMMAND...
+  local log found status=0
+  log=$(mktemp)
+  timeout "$(left)" compute-sanitizer --tool racecheck --print-limit 1000000 --error-exitcode 9 \
+    "$@" >"$log" 2>&1 || status=$?
+  grep -E 'RACECHECK SUMMARY|FAILED|PASSED' "$log"
+  found=$(grep -oE '(Read|Write) access at [^[]*' "$log" | sed 's/ *$//' | sort | uniq -c || true)
+  echo "$found"
+  [[ $status = 0 || $status = 9 ]] && grep -q 'RACECHECK SUMMARY' "$log" &&
+    ! grep -qE 'FAILED|reported between Write' "$log" &&
+    [ "$(grep -c 'Race reported' "$log")" = \
+      "$(sed -n 's/.*RACECHECK SUMMARY.*(\([0-9]*\) errors.*/\1/p' "$log")" ] &&
+    awk '/./ { what = $0; sub(/^ *[0-9]+ /, "", what); sub(/\+0x[0-9a-f]+$/, "", what); n[what]++ }
+         END { for (what in n) if (what !~ /fwd_entry/ || n[what] > (what ~ /^Read/ ? 1 : 2)) {
+                 print "not explained: " what; bad = 1 }
+               exit bad }' <<<"$found"
+}
+
 host_row() {  # host_row FILE FLAG...: shown, and as a record
   timeout "$(left)" bin/volley bench --backend sm90 --protocol host "${@:2}" &&
     timeout "$(left)" bin/volley bench --backend sm90 --protocol host --json \
@@ -137,20 +157,26 @@ case $part in
     end "$out/tests.json"
     ;;
   sanitizer)
-    for tool in memcheck synccheck initcheck racecheck; do
-      for backend in sm90 sm80; do
-        beside "$tool attend $backend" timeout "$(left)" \
-          compute-sanitizer --tool $tool --error-exitcode 9 \
-          bin/volley attend --backend $backend data/smollm2_135m_layer15.safetensors
-        beside "$tool keys $backend" timeout "$(left)" \
-          compute-sanitizer --tool $tool --error-exitcode 9 \
-          bin/cuda_check_tests --gtest_filter="*/GpuSuites.Keys/$backend"
+    under() {  # under TOOL NAME COMMAND...
+      local tool=$1 name=$2
+      shift 2
+      if [ "$tool" = racecheck ]; then
+        beside "$tool $name" explained_races "$@"
+      else
+        beside "$tool $name" timeout "$(left)" \
+          compute-sanitizer --tool "$tool" --error-exitcode 9 "$@"
+      fi
+    }
+    for tool in racecheck initcheck memcheck synccheck; do  # the slowest first
+      # Each option of the backward, in small cases; then the forwards.
+      under $tool gradients bin/cuda_check_tests --gtest_filter='*/GpuGradientSuites.Edges/*'
+      for backend in sm80 sm90; do
+        under $tool "keys $backend" bin/cuda_check_tests \
+          --gtest_filter="*/GpuSuites.Keys/$backend"
+        under $tool "attend $backend" bin/volley attend --backend $backend \
+          data/smollm2_135m_layer15.safetensors
       done
-    done
-    for tool in memcheck synccheck racecheck; do  # each option of the backward, in small cases
-      beside "$tool gradients" timeout "$(left)" \
-        compute-sanitizer --tool $tool --error-exitcode 9 \
-        bin/cuda_check_tests --gtest_filter='*/GpuGradientSuites.Edges/*'
+      under $tool "each kernel" bin/cuda_forward_tests --gtest_filter='*Rows.SmallProblems/*'
     done
     end "$out/sanitizer.json"
     ;;

@@ -163,8 +163,9 @@ class Docs(unittest.TestCase):
 
     def test_peers_stand_beside_ours_in_both_protocols(self):
         text = self.record("peers", json.dumps(PART))
-        self.assertIn("| bf16, from 512 tokens on, sustained, 2 cells | 1.095x (1.000x, d 64 full 1k) "
-                      "| - | 0.900x (0.900x, d 64 full 512) | - |", text)
+        self.assertIn("| bf16, from 512 tokens on, sustained, 2 cells "
+                      "| 1.095x (1.000x, d 64 full 1k) | - | 0.900x (0.900x, d 64 full 512) | - |",
+                      text)
         self.assertNotIn("burst", text)  # no peer ran
         self.assertNotIn("below", text)
 
@@ -177,15 +178,16 @@ class Docs(unittest.TestCase):
         def of_layout(op, run, layout, ms):
             return {**row("volley_v2", 1024, ms, run), "op": op, "variant": layout}
 
-        rows = [*cell("fwd", 256, 1, 0.5, 8.0), *cell("fwd", 512, 2, 1.1), *cell("fwd", 1024, 3, 1.2),
+        rows = [*cell("fwd", 256, 1, 0.5, 8.0), *cell("fwd", 512, 2, 1.1),
+                *cell("fwd", 1024, 3, 1.2),
                 *cell("bwd", 1024, 4, 0.9, 1.25)]
         for op, run in (("fwd", 3), ("bwd", 4)):
             rows += [of_layout(op, run, "bhsd", 1.0), of_layout(op, run, "qkv", 1.25),
                      of_layout(op, run, "strided", 4.0)]
         text = self.record("beside FlashAttention-2", json.dumps(record(rows)))
         for line in ("| bf16, d = 64, full | 100 | 100 | 100 | 1.15x | 1.10x | 0.50x at least |",
-                     "The 2 cells of the forward from 512 tokens on: 1.149x FlashAttention-2 in the "
-                     "geometric mean, 1.100x in the worst.",
+                     "The 2 cells of the forward from 512 tokens on: 1.149x FlashAttention-2 in "
+                     "the geometric mean, 1.100x in the worst.",
                      "The 1 cells of the forward below 512 tokens: 0.500x",
                      "| bf16, d = 64, full | 100 | 0.90x | 0.90x | 0.80x at least |",
                      "forward, bf16, d = 64, full, 1k | backward, bf16, d = 64, full, 1k |",
