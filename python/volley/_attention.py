@@ -76,7 +76,8 @@ def attention(q, k, v, *, layout: str = "bshd", causal: bool = False,
     page_table: (b, pages of a sequence) int32; k and v are then (pages, page, hk, d), and seqused_k
         is needed.
     deterministic, batch_invariant: equal bits in every run; in every batch.
-    backend: None, or "reference", "cpu", "sm80", "sm90": it runs or the call fails.
+    backend: None, or "reference", "cpu", "sm80", "sm90": it runs or the call fails. The gradients
+        are computed by the same, those of "sm90", which has none yet, by what a plan chooses.
     out: an array for o, apart from the inputs; with it PyTorch tensors have no gradient.
 
     Returns o, or (o, lse) with return_lse: lse is the natural logarithm of each row's sum. A row

@@ -93,10 +93,19 @@ def _attention_backward_fake(dout, q, k, v, o, lse, dlse, *spread):
 # ---- Gradients -----------------------------------------------------------------------------------
 
 
+def _of_backward(options) -> tuple:
+    """The options of a forward for its backward: sm90 has none, so there a plan chooses."""
+    *reals, integers = options
+    options = Options(*reals, *integers)
+    if options.backend == _abi.BACKENDS["sm90"]:
+        options = options._replace(backend=_abi.BACKENDS["auto"])
+    return _spread(Operands(), options)[_OPERANDS:]
+
+
 def _save(ctx, inputs, output) -> None:
     q, k, v, *spread = inputs
     ctx.set_materialize_grads(False)
-    ctx.options = tuple(spread[_OPERANDS:])
+    ctx.options = _of_backward(spread[_OPERANDS:])
     ctx.save_for_backward(q, k, v, *output, *spread[:_OPERANDS])
 
 
