@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// `volley attend` on a Hopper GPU: the decoder's files are right, the encoder's (fp16, head dim 32)
-// are refused with a reason.
+// `volley attend` on a Hopper GPU: the decoder's files and the encoder's (fp16, head dim 32) are
+// right.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

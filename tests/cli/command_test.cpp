@@ -38,6 +38,14 @@ TEST(Command, Version) {
   EXPECT_EQ(outcome.out, std::string("volley ") + volley_version() + "\n");
 }
 
+TEST(Command, PlansAreLoggedWhereTheEnvironmentAsks) {
+  const std::string plan = "\"$VOLLEY\" plan --sq 64 --device h200";
+  const Outcome logged = shell("VOLLEY_LOG=plan " + plan);
+  EXPECT_EQ(logged.code, 0);
+  EXPECT_TRUE(contains(logged.err, "sm90")) << logged.err;
+  EXPECT_EQ(shell(plan).err, "");
+}
+
 TEST(Command, UsageErrorsAreOneSentence) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
                                                     {"attent"},
