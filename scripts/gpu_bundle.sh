@@ -28,6 +28,7 @@ if [ "${1:-}" = --experiments ]; then
   strip --strip-unneeded -o $bundle/lib/libvolley_experiments.so \
     build/cuda-experiments/src/libvolley.so
 fi
+scripts/record_sites.py $bundle/lib/libvolley.so >$bundle/record_sites
 cp -r scripts/gpu_check.sh bench $bundle/
 rm -rf $bundle/bench/__pycache__
 cp tests/data/*.safetensors $bundle/data/

@@ -4,6 +4,7 @@
 // address, and where moving is not known to be right the map is encoded.
 #include "cuda/tensor_map.h"
 
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@ class TensorMaps : public testing::Test {
   void SetUp() override {
     std::string why;
     if (!check::gpu_available(&why)) GTEST_SKIP() << why;
+    ASSERT_EQ(cudaFree(nullptr), cudaSuccess);  // as a plan has it: with a current context
   }
 };
 
