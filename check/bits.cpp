@@ -189,8 +189,7 @@ std::vector<Property> bit_properties(int32_t dtype, int32_t op) {
   for (const char* bias : {"", "bhqk", "bqk", "hq", "qk"}) {
     properties.push_back(rerun_property(plain, bias));
   }
-  for (int i = 1; i < static_cast<int>(Layout::kCount); ++i) {
-    if (static_cast<Layout>(i) == Layout::kExpanded) continue;  // which holds other values
+  for (int i = 1; i < static_cast<int>(Layout::kOfAnyValues); ++i) {
     for (const char* tensors : {"qkvo", "k", "v"}) {
       properties.push_back(layout_property(plain, static_cast<Layout>(i), tensors));
     }

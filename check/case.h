@@ -31,7 +31,8 @@ enum class Layout {
   kReversed,        // rows backwards in memory: a negative stride
   kUnaligned,       // contiguous, one element past an aligned address
   kExpanded,        // an input's only: one head of one sequence for all of them, by strides of 0
-  kCount
+  kCount,
+  kOfAnyValues = kExpanded  // those before it can hold any
 };
 const char* layout_name(Layout layout);
 

@@ -110,7 +110,6 @@ void draw_scores(Draw& draw, Case& c) {
   constexpr std::array<const char*, 5> kAxes{"bhqk", "hqk", "qk", "bk", "k"};
   if (draw.feature(core::kBias, 0.15)) c.bias = draw.random.pick(kAxes);
   if (draw.feature(core::kMask, 0.15)) c.mask = draw.random.pick(kAxes);
-  c.expanded_pairs = draw.random.chance(0.3) && !(c.bias.empty() && c.mask.empty());
   if (draw.feature(core::kDropout, 0.1)) c.dropout_p = draw.random.uniform(0.05, 0.6);
   const bool halves = c.dtype == VOLLEY_F16 || c.dtype == VOLLEY_BF16;
   if (halves && draw.random.chance(0.5)) c.bias_dtype = c.dtype;
@@ -132,6 +131,13 @@ void draw_gradients(Draw& draw, Case& c) {
   if (c.dtype != VOLLEY_F32 && draw.feature(core::kF32Output, 0.2)) c.grad_dtype = VOLLEY_F32;
   c.deterministic = draw.feature(core::kDeterministic, 0.3);
   c.batch_invariant = draw.feature(core::kBatchInvariant, 0.2);
+}
+
+// Inputs with strides of 0. Drawn last: nothing else of the case depends on it.
+void draw_expanded(Draw& draw, Case& c) {
+  const std::array<Layout*, 3> inputs{&c.q_layout, &c.k_layout, &c.v_layout};
+  if (draw.random.chance(0.2)) *draw.random.pick(inputs) = Layout::kExpanded;
+  c.expanded_pairs = draw.random.chance(0.3) && !(c.bias.empty() && c.mask.empty());
 }
 
 const char* alignment_name(int32_t alignment) {
@@ -158,8 +164,7 @@ Scope scope_of(int32_t backend, int32_t op) {
     scope.features = offer.features;
     scope.max_head_dim = std::min<int64_t>(offer.max_head_dim, 256);
   }
-  scope.layouts = {Layout::kRows, Layout::kHeadsFirst, Layout::kFused, Layout::kEverySecondRow,
-                   Layout::kExpanded};
+  scope.layouts = {Layout::kRows, Layout::kHeadsFirst, Layout::kFused, Layout::kEverySecondRow};
   if (backend == VOLLEY_BACKEND_SM90) {
     scope.head_dims = {64, 128, 64, 128, 8, 40, 72, 80, 96, 104, 120, 136, 160, 192, 200, 256};
     return scope;
@@ -185,6 +190,7 @@ Case random_case(const Scope& scope, uint64_t seed) {
   c.v_layout = draw.layout();
   c.o_layout = draw.layout();
   if (scope.op == VOLLEY_OP_BACKWARD) draw_gradients(draw, c);
+  draw_expanded(draw, c);
   return c;
 }
 

@@ -67,7 +67,7 @@ TEST(Case, ValuesDoNotDependOnLayoutOrNeighbours) {
   c.sq = 5;
   c.set_heads(4, 2);
   const Instance plain = build(c);
-  for (int i = 1; i < static_cast<int>(Layout::kCount); ++i) {
+  for (int i = 1; i < static_cast<int>(Layout::kOfAnyValues); ++i) {
     c.set_layout(static_cast<Layout>(i));
     EXPECT_TRUE(same_bits(build(c)[Role::kQ], plain[Role::kQ])) << layout_name(c.q_layout);
   }
